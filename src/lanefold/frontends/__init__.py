@@ -1,0 +1,1 @@
+"""What goes in: ONNX models, NumPy calls."""

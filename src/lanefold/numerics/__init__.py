@@ -1,0 +1,1 @@
+"""Shared ground of both instruction sets: element types, casts, operators, compiled loops."""

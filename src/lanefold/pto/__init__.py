@@ -1,0 +1,1 @@
+"""Ascend PTO, the reduction and expansion tile operations."""

@@ -1,0 +1,1 @@
+"""Trainium TPB, the pooling and reduction leg."""
