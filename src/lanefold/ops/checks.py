@@ -1,0 +1,133 @@
+"""Rules and small checks that all target-neutral ops share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lanefold.diagnostics import Cure, LanefoldError, Place, Rule
+
+ELEMENTS = ("identity", "abs", "square")
+
+RULE_WORD = Rule(
+    "OP-WORD",
+    "A word that chooses a variant of an op is one of those the op knows.",
+    "lanefold ops: fields operator and element",
+)
+RULE_SHAPE = Rule(
+    "OP-SHAPE",
+    "Every extent of an op's shapes is a positive integer, and the rank fits the op.",
+    "lanefold ops: field input_shape",
+)
+RULE_AXIS = Rule(
+    "OP-AXIS",
+    "An axis lies in −rank … rank − 1, and no axis stands twice.",
+    "ONNX operators: ReduceSum, input axes",
+)
+RULE_DTYPE = Rule(
+    "OP-DTYPE",
+    "Bitwise operators take integers; the element mappings abs and square belong to arithmetic operators.",
+    "NKI ISA: common fields, supported math operators",
+)
+
+
+def check_word(owner: str, field: str, got: str, allowed: Sequence[str]) -> None:
+    """Refuse a word that is not one of ``allowed``."""
+    if got not in allowed:
+        raise RULE_WORD.error(
+            f"{owner} has no {field} {got!r}",
+            got=got,
+            allowed=", ".join(allowed),
+            cures=[Cure(f"use {field} {allowed[0]!r}", {field: allowed[0]})],
+            place=Place(operand=owner, field=field),
+        )
+
+
+def check_shape(owner: str, field: str, shape: Sequence[int], low: int = 1, high: int = 32) -> None:
+    """Refuse a shape with a rank outside ``low`` … ``high`` or an extent below 1."""
+    rank = len(shape)
+    if low <= rank <= high and all(extent >= 1 for extent in shape):
+        return
+    healed = tuple(max(int(extent), 1) for extent in shape)[:high]
+    healed = healed + (1,) * (low - len(healed))
+    raise RULE_SHAPE.error(
+        f"{owner} cannot work on {field} {list(shape)}",
+        got=list(shape),
+        allowed=f"{low} to {high} dimensions, each at least 1" if low != high else f"{low} dimensions, each at least 1",
+        cures=[Cure(f"give {field} {list(healed)}", {field: healed})],
+        place=Place(operand=owner, field=field),
+    )
+
+
+def normal_axes(owner: str, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The axes counted from 0 and in ascending order; an axis out of range or named twice is refused."""
+    inside = [axis + rank if axis < 0 else axis for axis in axes if -rank <= axis < rank]
+    if len(inside) == len(axes) and len(set(inside)) == len(inside) and inside:
+        return tuple(sorted(inside))
+    healed = tuple(sorted(set(inside))) or (rank - 1,)
+    raise RULE_AXIS.error(
+        f"{owner} cannot reduce or walk axes {list(axes)} of a tensor with {rank} dimensions",
+        got=list(axes),
+        allowed=f"at least one axis, different axes from {-rank} to {rank - 1}",
+        cures=[Cure(f"use axes {list(healed)}", {"axes": healed, "axis": healed[0]})],
+        place=Place(operand=owner, field="axes"),
+    )
+
+
+def is_float(dtype: str) -> bool:
+    """Whether a type name is that of a floating-point type."""
+    return dtype.startswith(("float", "bfloat"))
+
+
+def identity(operator: str, dtype: str) -> int | float | None:
+    """The value that leaves ``operator`` unchanged in ``dtype``; None for an average, which has none.
+
+    A maximum starts at −inf or the lowest integer, a minimum at +inf or the highest.
+
+    Source: ONNX operators, ReduceMax, ReduceMin, ReduceProd and ReduceSum, empty sets.
+    """
+    if operator in ("max", "min"):
+        sign = -1 if operator == "max" else 1
+        if is_float(dtype):
+            return sign * float("inf")
+        if dtype == "bool":
+            return int(operator == "min")
+        limits = np.iinfo(dtype)
+        return int(limits.min if operator == "max" else limits.max)
+    if operator == "bitwise_and":
+        return -1 if dtype.startswith("int") else int(np.iinfo(dtype).max)
+    fixed = {"add": 0, "mult": 1, "bitwise_or": 0, "bitwise_xor": 0, "logical_and": 1, "logical_or": 0}
+    return fixed.get(operator, 0 if operator == "logical_xor" else None)
+
+
+def identity_text(operator: str, dtype: str) -> str:
+    """The identity in words for messages."""
+    value = identity(operator, dtype)
+    if value is None:
+        return f"{operator} has no identity: it would divide 0 by 0"
+    return f"the identity of {operator} in {dtype} is {value}"
+
+
+def check_element(owner: str, operator: str, element: str, dtype: str) -> None:
+    """Refuse an unknown element mapping, and one that does not fit operator or type."""
+    check_word(owner, "element", element, ELEMENTS)
+    bitwise = operator.startswith("bitwise")
+    if bitwise and is_float(dtype):
+        raise _dtype_error(owner, f"{operator} on {dtype}", "an integer type with a bitwise operator", dtype="int32")
+    if element != "identity" and operator.startswith(("bitwise", "logical")):
+        raise _dtype_error(
+            owner, f"{operator} of {element}", "element identity with a bitwise or logical operator", element="identity"
+        )
+
+
+def _dtype_error(owner: str, got: str, allowed: str, **change: object) -> LanefoldError:
+    (field,) = change
+    text = ", ".join(f"{name} {value}" for name, value in change.items())
+    return RULE_DTYPE.error(
+        f"{owner} does not take {got}",
+        got=got,
+        allowed=allowed,
+        cures=[Cure(f"use {text}", change)],
+        place=Place(operand=owner, field=field),
+    )
