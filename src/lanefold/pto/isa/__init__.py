@@ -1,0 +1,57 @@
+"""The PTO tables: element types, layouts, targets, call forms and the 28 operations. Data only."""
+
+from lanefold.pto.isa.ground import (
+    BLOCK_BYTES,
+    COMPACT_MODES,
+    ELEMENTS,
+    EXTENT_LIMIT,
+    FORMS,
+    FRACTALS,
+    INDEX_EXACT_HALF,
+    LAYOUTS,
+    LOCATIONS,
+    PADS,
+    REPEAT_LIMIT,
+    TARGETS,
+)
+from lanefold.pto.isa.operations import NAMES, OPERATIONS, PAGE_ALIASES
+from lanefold.pto.isa.rows import (
+    Confidence,
+    ElementType,
+    Family,
+    Form,
+    Layout,
+    LayoutRule,
+    Operation,
+    Pairs,
+    Support,
+    Target,
+)
+
+__all__ = [
+    "BLOCK_BYTES",
+    "COMPACT_MODES",
+    "ELEMENTS",
+    "EXTENT_LIMIT",
+    "FORMS",
+    "FRACTALS",
+    "INDEX_EXACT_HALF",
+    "LAYOUTS",
+    "LOCATIONS",
+    "NAMES",
+    "OPERATIONS",
+    "PADS",
+    "PAGE_ALIASES",
+    "REPEAT_LIMIT",
+    "TARGETS",
+    "Confidence",
+    "ElementType",
+    "Family",
+    "Form",
+    "Layout",
+    "LayoutRule",
+    "Operation",
+    "Pairs",
+    "Support",
+    "Target",
+]

@@ -1,0 +1,164 @@
+"""Looking up PTO names as people write them, with a suggestion where a name is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from lanefold.diagnostics import Cure, Place, Rule
+from lanefold.pto.isa import (
+    COMPACT_MODES,
+    ELEMENTS,
+    LAYOUTS,
+    LOCATIONS,
+    NAMES,
+    OPERATIONS,
+    PADS,
+    TARGETS,
+    ElementType,
+    Layout,
+    Operation,
+    Target,
+)
+
+_HEADERS = "PTO headers: tile and instruction declarations"
+
+
+def _rule(code: str, text: str) -> Rule:
+    return Rule(code, text, _HEADERS, usage=True)
+
+
+OP_NAME = _rule("PTO-OP-NAME", "An operation is one of the 28 reductions and expansions, or an accepted alias of one.")
+TARGET_NAME = _rule("PTO-TARGET-NAME", "A PTO target is cpu, a2a3 or a5.")
+TYPE_NAME = _rule("PTO-TYPE-NAME", "An element type is one of the eleven types that tiles may hold.")
+LAYOUT_NAME = _rule("PTO-LAYOUT-NAME", "A layout is one of the five pairs of base order and box order.")
+LOCATION_NAME = _rule("PTO-LOCATION-NAME", "A tile location is one of the ten memories of a core.")
+PAD_NAME = _rule("PTO-PAD-NAME", "A pad value is null, zero, max or min.")
+COMPACT_NAME = _rule("PTO-COMPACT-NAME", "A compact mode is null, normal, rowplusone or rowalignedpadding.")
+
+TYPE_ALIASES: dict[str, str] = (
+    {row.numpy: row.name for row in ELEMENTS.values()}
+    | {row.cpp: row.name for row in ELEMENTS.values()}
+    | {"fp32": "f32", "fp16": "f16"}
+)
+"""Other spellings of element types that are read."""
+
+
+def _unknown(rule: Rule, kind: str, got: object, allowed: Iterable[str], field: str) -> Exception:
+    known = list(allowed)
+    near = get_close_matches(str(got).lower(), [name.lower() for name in known], n=1, cutoff=0.5)
+    best = next((name for name in known if near and name.lower() == near[0]), known[0])
+    return rule.error(
+        f"{kind} {got!r} is not known",
+        got=repr(got),
+        allowed=", ".join(known),
+        cures=[Cure(f"write {best}", {field: best})],
+        place=Place(field=field),
+    )
+
+
+def _find(table: Mapping[str, str], name: object) -> str | None:
+    return table.get(name.strip().lower()) if isinstance(name, str) else None
+
+
+_ELEMENT_NAMES = {name: name for name in ELEMENTS} | TYPE_ALIASES
+_LAYOUT_NAMES = {name.lower(): name for name in LAYOUTS}
+_TARGET_NAMES = {name: name for name in TARGETS}
+
+
+def element(name: object) -> ElementType:
+    """The element type of this name; NumPy and C++ spellings are read as well.
+
+    Raises:
+        LanefoldError: PTO-TYPE-NAME for an unknown name.
+    """
+    found = ELEMENTS.get(_find(_ELEMENT_NAMES, name) or "")
+    if found is None:
+        raise _unknown(TYPE_NAME, "element type", name, ELEMENTS, "dtype")
+    return found
+
+
+def layout(name: object) -> Layout:
+    """The layout of this name.
+
+    Raises:
+        LanefoldError: PTO-LAYOUT-NAME for an unknown name.
+    """
+    found = _find(_LAYOUT_NAMES, name)
+    if found is None:
+        raise _unknown(LAYOUT_NAME, "layout", name, LAYOUTS, "layout")
+    return LAYOUTS[found]
+
+
+def layout_of(base: str, box: str) -> Layout:
+    """The layout with this base and box order, in the C++ words.
+
+    Raises:
+        LanefoldError: PTO-LAYOUT-NAME for a pair that has no name.
+    """
+    for row in LAYOUTS.values():
+        if (row.base.lower(), row.box.lower()) == (base.lower(), box.lower()):
+            return row
+    raise _unknown(
+        LAYOUT_NAME, "layout", f"{base}, {box}", (f"{row.base}, {row.box}" for row in LAYOUTS.values()), "layout"
+    )
+
+
+def target(name: object) -> Target:
+    """The PTO target of this name.
+
+    Raises:
+        LanefoldError: PTO-TARGET-NAME for an unknown name.
+    """
+    found = _find(_TARGET_NAMES, name)
+    if found is None:
+        raise _unknown(TARGET_NAME, "target", name, TARGETS, "target")
+    return TARGETS[found]
+
+
+def operation(name: object) -> Operation:
+    """The operation of this name; the short names of the overview page and any case are read as well.
+
+    Raises:
+        LanefoldError: PTO-OP-NAME for an unknown name.
+    """
+    found = _find(NAMES, name.removeprefix("pto.") if isinstance(name, str) else name)
+    if found is None:
+        raise _unknown(OP_NAME, "operation", name, OPERATIONS, "op")
+    return OPERATIONS[found]
+
+
+def location(name: object) -> str:
+    """The location's name in texts, from any spelling.
+
+    Raises:
+        LanefoldError: PTO-LOCATION-NAME for an unknown name.
+    """
+    found = name.strip().lower() if isinstance(name, str) else ""
+    if found not in LOCATIONS:
+        raise _unknown(LOCATION_NAME, "location", name, LOCATIONS, "location")
+    return found
+
+
+def pad(name: object) -> str:
+    """The pad value's name in texts, from any spelling.
+
+    Raises:
+        LanefoldError: PTO-PAD-NAME for an unknown name.
+    """
+    found = name.strip().lower() if isinstance(name, str) else ""
+    if found not in PADS:
+        raise _unknown(PAD_NAME, "pad value", name, PADS, "pad")
+    return found
+
+
+def compact(name: object) -> str:
+    """The compact mode's name in texts, from any spelling.
+
+    Raises:
+        LanefoldError: PTO-COMPACT-NAME for an unknown name.
+    """
+    found = name.strip().lower() if isinstance(name, str) else ""
+    if found not in COMPACT_MODES:
+        raise _unknown(COMPACT_NAME, "compact mode", name, COMPACT_MODES, "compact")
+    return found
