@@ -1,0 +1,192 @@
+"""The reference model: the parametric model of April 2026 as it was really coded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lanefold.pto.cost.case import Case
+from lanefold.pto.cost.kernels import expand, rows
+from lanefold.pto.cost.sequence import Instructions, Loop, Node, Step, Writer
+from lanefold.pto.cost.tables import REFERENCE, REFERENCE_BYTES_PER_CYCLE, REFERENCE_DUP_REPEATS
+
+
+class _Writer(Writer):
+    """Books what the parametric model books: no mask values, no count mode, one record per normal-mode mask."""
+
+    def barrier(self) -> None:
+        self.issue("PIPE_V")
+
+    def lanes(self, count: int) -> None:
+        self.issue("mask")
+
+    def full(self) -> None:
+        self.issue("mask")
+
+    def counted(self, name: str, elements: int) -> None:
+        self.issue(name, 0)
+
+
+def _row_reduce(writer: Writer, case: Case) -> str:
+    return rows.reduce_float(writer, case, rows.chain_passes(case))
+
+
+def _copy_first(writer: Writer, case: Case) -> None:
+    writer.issue("copy_ubuf_to_ubuf", 1, case.row_blocks)
+
+
+def _chain(writer: Writer, case: Case, repeats: int) -> None:
+    with writer.loop(case.valid_rows - 1):
+        writer.issue(case.recipe.lanes, repeats)
+        writer.barrier()
+
+
+def _column_max(writer: Writer, case: Case) -> str:
+    _copy_first(writer, case)
+    if case.valid_rows == 1:
+        return "single row"
+    if case.full_repeats:
+        writer.issue("mask")
+        _chain(writer, case, 0)
+    if case.rest:
+        writer.issue("mask")
+        _chain(writer, case, 1)
+        writer.issue("mask")
+    writer.barrier()
+    return "row after row"
+
+
+def _column_sum(writer: Writer, case: Case) -> str:
+    if case.form == "binary":
+        return _column_binary(writer, case)
+    _copy_first(writer, case)
+    writer.barrier()
+    if case.valid_rows == 1:
+        return "single row"
+    writer.issue("mask")
+    _chain(writer, case, 0)
+    writer.issue("mask")
+    return "row after row"
+
+
+def _column_binary(writer: Writer, case: Case) -> str:
+    repeats = -(-case.valid_cols // case.per_repeat)
+    left, level = case.valid_rows, 0
+    while left > 1:
+        writer.issue("mask")
+        with writer.loop(left // 2):
+            writer.issue("vadd", repeats)
+        writer.barrier()
+        if left % 2:
+            writer.issue("vadd", repeats)
+            writer.barrier()
+        writer.issue("mask")
+        if level:
+            writer.barrier()
+        left, level = left // 2, level + 1
+    _copy_first(writer, case)
+    writer.barrier()
+    return "pairs of rows" if level else "single row"
+
+
+def _row_expand(writer: Writer, case: Case) -> str:
+    if expand.broadcast(case):
+        whole, rest = divmod(case.rows // 8, expand.BROADCAST_MAX)
+        for times, repeats in ((whole, 1), (int(rest > 0), rest)):
+            with writer.loop(times):
+                writer.issue("vbrcb", repeats)
+        return "broadcast"
+    with writer.loop(case.valid_rows):
+        writer.issue("vector_dup", REFERENCE_DUP_REPEATS)
+    return "one scalar per row"
+
+
+def _transfer(writer: Writer, case: Case) -> str:
+    return "bytes over the path's rate"
+
+
+_BUILDERS = {
+    **dict.fromkeys(("TROWSUM", "TROWMAX", "TROWMIN"), _row_reduce),
+    "TCOLSUM": _column_sum,
+    "TCOLMAX": _column_max,
+    "TROWEXPAND": _row_expand,
+    "TLOAD": _transfer,
+    "TMOV": _transfer,
+}
+OPS = tuple(_BUILDERS)
+"""Operations the reference model has a sequence for."""
+
+
+def build(case: Case) -> tuple[str, Instructions]:
+    """The path in words and the sequence that the model books for a configuration."""
+    writer = _Writer()
+    rule = _BUILDERS[case.recipe.op](writer, case)
+    return rule, writer.done()
+
+
+def transfer_cycles(case: Case) -> int:
+    """Cycles of TLOAD or TMOV: bytes of the valid region over the rate of the path, rounded down."""
+    return case.valid_rows * case.valid_cols * case.size // REFERENCE_BYTES_PER_CYCLE
+
+
+@dataclass
+class _Walk:
+    dtype: str
+    first: bool = True
+    after_barrier: bool = False
+
+    def price(self, step: Step) -> tuple[int, str]:
+        if step.name == "PIPE_V":
+            self.after_barrier = True
+            return 0, "repeats"
+        row = REFERENCE[step.name, self.dtype]
+        cycles = (step.operands[0] if step.operands else 0) * row.per_repeat
+        if self.first:
+            cycles += row.startup
+        if self.after_barrier:
+            cycles += row.interval
+        self.first = self.after_barrier = False
+        return cycles, "repeats"
+
+
+def walk(sequence: Instructions, dtype: str) -> tuple[int, Instructions]:
+    """Cycles of a sequence and the sequence with the cycles of each step; 0 where an instruction has no parameters."""
+    if any(_unpriced(sequence.nodes, dtype)):
+        return 0, sequence
+    total, nodes = _walk(sequence.nodes, _Walk(dtype))
+    return total, Instructions(tuple(nodes))
+
+
+def _unpriced(nodes: Sequence[Node], dtype: str) -> list[str]:
+    names: list[str] = []
+    for node in nodes:
+        if isinstance(node, Loop):
+            names += _unpriced(node.body, dtype)
+        elif node.name != "PIPE_V" and (node.name, dtype) not in REFERENCE:
+            names.append(node.name)
+    return names
+
+
+def unpriced(sequence: Instructions, dtype: str) -> list[str]:
+    """Instructions of a sequence that the model has no parameters for."""
+    return sorted(set(_unpriced(sequence.nodes, dtype)))
+
+
+def _walk(nodes: Sequence[Node], state: _Walk) -> tuple[int, list[Node]]:
+    total = 0
+    priced: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Step):
+            cycles, _ = state.price(node)
+            total += cycles
+            priced.append(replace(node, cycles=cycles))
+            continue
+        once, first = _walk(node.body, state)
+        steady, again = _walk(node.body, state)
+        total += once + steady * (node.times - 1)
+        priced += [Loop(node.times, tuple(again))] if first == again else _peeled(first, again, node.times - 1)
+    return total, priced
+
+
+def _peeled(first: list[Node], again: list[Node], rest: int) -> list[Node]:
+    return [*first, *([Loop(rest, tuple(again))] if rest > 1 else again)]
