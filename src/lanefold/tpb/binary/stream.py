@@ -1,0 +1,274 @@
+"""Streams of bundles: bytes as columns, one bundle as named values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from lanefold.diagnostics import Cure, Rule
+from lanefold.tpb import isa
+from lanefold.tpb.binary import layout
+from lanefold.tpb.patterns import locate
+
+if TYPE_CHECKING:
+    from lanefold.tpb.instruction import Instruction
+
+_LENGTH = Rule(
+    "TPB-STREAM-LENGTH",
+    "A stream is a sequence of whole 64-byte bundles, without header or trailer.",
+    "Per-engine .bin emission",
+    usage=True,
+)
+_BUFFER = Rule(
+    "TPB-STREAM-BUFFER", "A stream is read from bytes, a buffer of bytes, or hexadecimal digits.", "Streams", usage=True
+)
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Bundle:
+    """One bundle of a stream: 64 bytes with the names that a reading gives them.
+
+    Indexing by a field name gives its value; descriptors come as dictionaries.
+    """
+
+    __slots__ = ("generation", "kind", "reading", "word")
+
+    def __init__(self, word: Bytes, kind: int, generation: isa.Generation, reading: isa.Reading) -> None:
+        self.word = word
+        self.kind = kind
+        self.generation = generation
+        self.reading = reading
+
+    @property
+    def row(self) -> isa.BundleKind | None:
+        """The instruction's row in the table, ``None`` where the reading does not know the opcode."""
+        return None if self.kind == layout.UNKNOWN else isa.BUNDLES[self.kind]
+
+    @property
+    def opcode(self) -> int:
+        """Byte 0."""
+        return int(self.word[0])
+
+    @property
+    def mnemonic(self) -> str:
+        """The vendor's name of the instruction, or ``"Unknown"``."""
+        return self.row.mnemonic if self.row else "Unknown"
+
+    @property
+    def record(self) -> np.void:
+        """The bundle as a NumPy record of its struct; the common head only where the opcode is unknown."""
+        struct = self.row.struct if self.row else isa.BUNDLES[0].struct
+        return self.word.view(layout.record(struct))[0]  # type: ignore[no-any-return]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.to_dict()[name]
+
+    def tobytes(self) -> bytes:
+        """The 64 bytes."""
+        return self.word.tobytes()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field by name, reserved bytes as one list, plus instruction, struct and opcode_map."""
+        record = self.record
+        row = self.row
+        fields = isa.STRUCTS[row.struct].fields if row else isa.COMMON
+        values: dict[str, Any] = {
+            "instruction": row.name if row else "unknown",
+            "struct": row.struct if row else "",
+            "opcode_map": self.reading,
+        }
+        reserved: list[int] = []
+        for field in fields:
+            value = record[field.name]
+            if field.kind is isa.Kind.RESERVED:
+                reserved += [int(byte) for byte in value]
+            elif field.kind in (isa.Kind.TENSOR2D, isa.Kind.TENSOR4D, isa.Kind.MEMORY4D):
+                values[field.name] = describe_descriptor(value, field.kind, self.generation)
+            else:
+                values[field.name] = value.tolist()
+        values["reserved"] = reserved
+        return values
+
+    def __repr__(self) -> str:
+        return f"<Bundle {self.mnemonic} 0x{self.opcode:02X} ({self.reading}) {self.tobytes().hex()}>"
+
+
+def describe_descriptor(value: np.void, kind: isa.Kind, generation: isa.Generation) -> dict[str, Any]:
+    """A descriptor as plain data: how its address is given, where it points, and its steps and nums.
+
+    ``address`` is ``immediate``, ``register``, ``indirect`` or ``shape_register``. Source: ADDR4, marker bits.
+    """
+    word = int(value["start_addr"])
+    plain: dict[str, Any] = {"start_addr": word}
+    if word & isa.ADDRESS_REGISTER_BIT:
+        plain |= {"address": "register", "register": word & 0xFF}
+    elif word & isa.INDIRECT_BIT and kind is isa.Kind.MEMORY4D:
+        indirect = value.tobytes()
+        record = np.frombuffer(indirect, layout.INDIRECT20B)[0]
+        index, data = (locate(int(record[name]), generation) for name in ("index_addr", "data_addr"))
+        return plain | {
+            "address": "indirect",
+            "index": index._asdict(),
+            "data": data._asdict(),
+            "num_elem": int(record["num_elem"]),
+        }
+    else:
+        plain |= {"address": "immediate", **locate(word, generation)._asdict()}
+    if word & isa.SHAPE_REGISTER_BIT:
+        plain["address"] = "shape_register"
+    return plain | {"step_elem": value["step_elem"].tolist(), "num_elem": value["num_elem"].tolist()}
+
+
+class Stream:
+    """Consecutive bundles of one engine, held as their bytes.
+
+    Args:
+        words: uint8 array of shape (bundles, 64), C-contiguous.
+        generation: ``"v2"``, ``"v3"`` or ``"v4"``.
+        opcodes: opcode reading of byte 0.
+        instructions: the typed instructions the bundles were made from, where known.
+        origin: for every bundle the index of its instruction.
+        engine: BIR engine the stream belongs to, ``""`` where unknown.
+    """
+
+    def __init__(
+        self,
+        words: Bytes,
+        generation: isa.Generation,
+        opcodes: isa.Reading,
+        *,
+        instructions: Sequence[Instruction] = (),
+        origin: npt.NDArray[np.int64] | None = None,
+        engine: str = "",
+    ) -> None:
+        self.words = words
+        self.generation = generation
+        self.opcodes = opcodes
+        self.instructions = tuple(instructions)
+        self.origin = origin
+        self.engine = engine
+
+    @cached_property
+    def kinds(self) -> npt.NDArray[np.int8]:
+        """For every bundle the number of its row in the instruction table; -1 where the opcode is unknown."""
+        return layout.kinds_by_opcode(self.generation, self.opcodes)[self.words[:, 0]]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[Bundle]:
+        for index in range(len(self)):
+            yield self[index]
+
+    @overload
+    def __getitem__(self, index: int) -> Bundle: ...
+    @overload
+    def __getitem__(self, index: slice) -> Stream: ...
+    def __getitem__(self, index: int | slice) -> Bundle | Stream:
+        if isinstance(index, slice):
+            origin = None if self.origin is None else self.origin[index]
+            return Stream(
+                self.words[index],
+                self.generation,
+                self.opcodes,
+                instructions=self.instructions,
+                origin=origin,
+                engine=self.engine,
+            )
+        return Bundle(self.words[index], int(self.kinds[index]), self.generation, self.opcodes)
+
+    def columns(self, struct: str) -> npt.NDArray[np.void]:
+        """The whole stream seen as one wire struct, without a copy; only bundles of that struct mean what it says."""
+        return self.words.view(layout.record(struct))[:, 0]
+
+    def where(self, name: str) -> npt.NDArray[np.int64]:
+        """Indices of the bundles that a name stands for (instruction, mnemonic, family or struct).
+
+        Raises:
+            LanefoldError: if nothing has that name.
+        """
+        numbers = layout.kind_numbers(name)
+        mask = self.kinds == numbers[0]
+        for number in numbers[1:]:
+            mask |= self.kinds == number
+        return np.flatnonzero(mask)
+
+    def fields(self, name: str) -> npt.NDArray[np.void]:
+        """The bundles that a name stands for, as a structured array with one column per field.
+
+        Raises:
+            LanefoldError: if nothing has that name.
+        """
+        struct = isa.BUNDLES[layout.kind_numbers(name)[0]].struct
+        indices = self.where(name)
+        columns = self.columns(struct)
+        return columns if len(indices) == len(self) else columns[indices]
+
+    def census(self) -> dict[str, int]:
+        """How many bundles each instruction has, by mnemonic, in table order; unknown words under ``"Unknown"``."""
+        numbers, counts = np.unique(self.kinds, return_counts=True)
+        names = ("Unknown" if n == layout.UNKNOWN else isa.BUNDLES[n].mnemonic for n in numbers)
+        return dict(zip(names, (int(count) for count in counts), strict=True))
+
+    def tobytes(self) -> bytes:
+        """The stream as it stands in a ``.bin`` file."""
+        return self.words.tobytes()
+
+    def __repr__(self) -> str:
+        return f"<Stream of {len(self)} bundles, {self.generation}, opcodes {self.opcodes}>"
+
+
+def decode(
+    buffer: bytes | bytearray | memoryview | str | Bytes, generation: str = "v2", opcodes: str = "reference"
+) -> Stream:
+    """Reads bundles from bytes (or hexadecimal digits) without losing one: ``decode(x).tobytes() == x``.
+
+    ``opcodes="auto"`` finds the reading that the bytes follow, see `detect_reading`. Bytes are not copied.
+
+    Raises:
+        LanefoldError: if the length is not a multiple of 64 or an argument is unknown.
+    """
+    known = layout.check_generation(generation)
+    words = _words(buffer)
+    if opcodes == "auto":
+        from lanefold.tpb.binary.reading import detect_reading
+
+        return Stream(words, known, detect_reading(words, known).reading)
+    return Stream(words, known, layout.check_reading(opcodes))
+
+
+def _words(buffer: bytes | bytearray | memoryview | str | Bytes) -> Bytes:
+    if isinstance(buffer, str):
+        try:
+            buffer = bytes.fromhex(buffer)
+        except ValueError:
+            raise _BUFFER.error(
+                "the text is not hexadecimal",
+                got=buffer[:40],
+                allowed="an even number of the digits 0-9 a-f, blanks between bytes",
+                cures=["give 128 hexadecimal digits per bundle"],
+            ) from None
+    try:
+        flat = np.frombuffer(buffer, np.uint8) if len(buffer) else np.zeros(0, np.uint8)
+    except (TypeError, ValueError, BufferError):
+        raise _BUFFER.error(
+            f"a {type(buffer).__name__} is not a contiguous buffer of bytes",
+            got=type(buffer).__name__,
+            allowed="bytes, bytearray, memoryview, contiguous uint8 array, hexadecimal text",
+            cures=["pass the content of the .bin file as bytes"],
+        ) from None
+    size = isa.BUNDLE_BYTES
+    if len(flat) % size:
+        whole = len(flat) - len(flat) % size
+        raise _LENGTH.error(
+            f"{len(flat)} bytes are not a whole number of bundles",
+            got=f"{len(flat)} bytes",
+            allowed=f"a multiple of {size}",
+            cures=[Cure(f"drop the last {len(flat) % size} bytes, {whole} remain", {"length": whole})],
+        )
+    return flat.reshape(-1, size)
