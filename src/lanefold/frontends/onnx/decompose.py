@@ -1,0 +1,55 @@
+"""Taking every node of a model apart into work for the leg and work for the host."""
+
+from __future__ import annotations
+
+from lanefold.diagnostics import LanefoldError
+from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node
+from lanefold.frontends.onnx.pieces import OnHost, Parts, at_node
+from lanefold.frontends.onnx.pools import POOLS
+from lanefold.frontends.onnx.read import Model
+from lanefold.frontends.onnx.reduces import REDUCES
+
+HANDLERS = {**POOLS, **REDUCES}
+
+_KEPT_ON_HOST = {
+    "ArgMax": "indices of a maximum are found on the host",
+    "ArgMin": "indices of a minimum are found on the host",
+    "TopK": "the largest values of a row are sorted on the host",
+    "Softmax": "exponentials and quotients are computed on the host",
+    "LogSoftmax": "exponentials and logarithms are computed on the host",
+    "Hardmax": "indices of a maximum are found on the host",
+    "MaxRoiPool": "windows that depend on data are pooled on the host",
+    "LayerNormalization": "mean and variance stay with their quotient on the host",
+    "InstanceNormalization": "mean and variance stay with their quotient on the host",
+    "GroupNormalization": "mean and variance stay with their quotient on the host",
+}
+
+
+def decompose(model: Model) -> tuple[Parts | OnHost, ...]:
+    """What each node of the model comes to, in the order of the nodes; no target has a say yet.
+
+    Raises:
+        LanefoldError: one diagnostic for each node whose attributes, window or shapes cannot be.
+    """
+    made: list[Parts | OnHost] = []
+    found = []
+    usage = False
+    for node in model.nodes:
+        try:
+            made.append(_decompose_node(model, node))
+        except LanefoldError as error:
+            usage |= error.usage
+            found += at_node(error, model, node)
+    if found:
+        raise LanefoldError(found, usage=usage)
+    return tuple(made)
+
+
+def _decompose_node(model: Model, node: Node) -> Parts | OnHost:
+    handler = HANDLERS.get(node.op_type) if node.proto.domain in DEFAULT_DOMAINS else None
+    if handler is not None:
+        return handler(model, node)
+    reason = _KEPT_ON_HOST.get(node.op_type)
+    if reason is not None and node.proto.domain in DEFAULT_DOMAINS:
+        return OnHost(reason)
+    return OnHost(f"{node.op_type} is no pooling, reduction or expansion of the leg", leg_family=False)

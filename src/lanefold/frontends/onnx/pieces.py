@@ -1,0 +1,148 @@
+"""What a node comes to: work for the leg, work for the host, or both in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import onnx
+
+from lanefold.diagnostics import Diagnostic, LanefoldError
+from lanefold.frontends.onnx import rules
+from lanefold.frontends.onnx.nodes import Node
+from lanefold.frontends.onnx.read import Model
+from lanefold.ops import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The computation of a leg piece in ONNX nodes of one operator set; constants are 64-bit integers."""
+
+    nodes: tuple[onnx.NodeProto, ...]
+    opset: int
+    constants: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LegPiece:
+    """One op for the leg with the tensors it reads and writes.
+
+    ``exact`` says that only one result is right.
+    """
+
+    name: str
+    node: Node
+    op: Op
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    reference: Reference
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HostPiece:
+    """One ONNX node for the host."""
+
+    name: str
+    node: Node
+    proto: onnx.NodeProto
+
+
+Piece = LegPiece | HostPiece
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A node taken apart, in order: pieces, the types of tensors made for it, constants, a remark for the ledger."""
+
+    pieces: tuple[Piece, ...]
+    note: str
+    types: tuple[tuple[str, onnx.TypeProto], ...] = ()
+    constants: tuple[onnx.TensorProto, ...] = ()
+    findings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OnHost:
+    """A node that goes to the host whole, and why; ``leg_family`` if it pools or reduces."""
+
+    reason: str
+    leg_family: bool = True
+    findings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The tensor a leg op reads: name, extents and type name."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+LEG_DTYPES = frozenset(
+    {"float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32", "uint32"}
+    | {"float8e4m3fn", "float8e5m2"}
+)
+
+
+def leg_source(model: Model, node: Node) -> Source | OnHost:
+    """The first input of a node if the leg could read it at all, else why not.
+
+    Raises:
+        LanefoldError: the extents are open because an input of the model leaves them open.
+    """
+    name = node.inputs[0]
+    dtype = model.dtype(name)
+    if dtype not in LEG_DTYPES:
+        return OnHost(f"the leg has no {dtype} numbers" if dtype else f"the element type of {name} is not known")
+    shape = model.shape(name)
+    if shape is None:
+        unknown_shape(model, node, name)
+        return OnHost(f"the extents of {name} are known only while the model runs")
+    if 0 in shape:
+        return OnHost(f"{name} has extents {list(shape)} and holds no element")
+    if name in model.initializers:
+        return OnHost(f"its input {name} is a constant")
+    return Source(name, shape, dtype)
+
+
+def unknown_shape(model: Model, node: Node, name: str) -> None:
+    """Refuse a tensor of unknown extents if extents of the model's inputs are open."""
+    open_inputs = [each for each in model.inputs if each.shape is None or None in each.shape]
+    if not open_inputs:
+        return
+    extents = model.extents(name)
+    got = "unknown rank" if extents is None else "×".join("?" if each is None else str(each) for each in extents)
+    cures = []
+    for each in open_inputs:
+        example = ",".join("1" if extent is None else str(extent) for extent in each.shape or (None,))
+        cures.append(f"give --shape {each.name}={example} with the extents you mean")
+    cures.append("fix the open dimensions in the model, for example with onnx.tools.update_model_dims")
+    raise rules.SHAPE.error(
+        f"the extents of {name} ({got}), which {node.op_type} reads, are not known",
+        got=got,
+        allowed="a number for each extent",
+        cures=cures,
+        place=model.place(node, name),
+    )
+
+
+def at_node(error: LanefoldError, model: Model, node: Node) -> list[Diagnostic]:
+    """The findings of an op, with the node they belong to as their place."""
+    return [replace(each, place=replace(each.place, file=model.source, node=node.name)) for each in error.diagnostics]
+
+
+def only_output(node: Node) -> onnx.NodeProto:
+    """The node as it stands, without optional outputs that nobody named."""
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    del proto.output[len(node.outputs) :]
+    return proto
+
+
+def tensor_type(dtype: str, shape: Sequence[int]) -> onnx.TypeProto:
+    """The ONNX type of a dense tensor by type name and extents."""
+    names = {"float32": "FLOAT", "float64": "DOUBLE"}
+    element = onnx.TensorProto.DataType.Value(names.get(dtype, dtype.upper()))
+    return onnx.helper.make_tensor_type_proto(element, list(shape))

@@ -1,0 +1,208 @@
+"""Reduce nodes as Reduce ops, with roots, logarithms and exponentials on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from lanefold.frontends.onnx.nodes import Node
+from lanefold.frontends.onnx.pieces import (
+    HostPiece,
+    LegPiece,
+    OnHost,
+    Parts,
+    Piece,
+    Reference,
+    Source,
+    leg_source,
+    tensor_type,
+)
+from lanefold.frontends.onnx.read import Model
+from lanefold.ops import Reduce, identity
+from lanefold.ops.checks import is_float
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one ONNX operator is folded: operator and element on the leg, then a host operator if any."""
+
+    operator: str
+    element: str = "identity"
+    finish: str = ""
+    floats_only: bool = False
+
+
+_FORMS = {
+    "ReduceSum": _Form("add"),
+    "ReduceMean": _Form("average", floats_only=True),
+    "ReduceMax": _Form("max"),
+    "ReduceMin": _Form("min"),
+    "ReduceProd": _Form("mult"),
+    "ReduceL1": _Form("add", "abs"),
+    "ReduceSumSquare": _Form("add", "square"),
+    "ReduceL2": _Form("add", "square", "Sqrt", floats_only=True),
+    "ReduceLogSum": _Form("add", finish="Log", floats_only=True),
+}
+
+
+def resolved_axes(model: Model, node: Node, rank: int) -> tuple[int, ...] | OnHost:
+    """The axes a node folds, given as attribute, as constant input, or not at all."""
+    given = node.integers("axes")
+    if len(node.inputs) > 1:
+        constant = model.constant(node.inputs[1])
+        if constant is None:
+            return OnHost(f"its axes {node.inputs[1]} are known only while the model runs")
+        given = tuple(int(each) for each in constant.reshape(-1))
+    if given:
+        return given
+    if node.integer("noop_with_empty_axes"):
+        return OnHost("noop_with_empty_axes 1 and no axes: nothing is folded")
+    if not rank:
+        return OnHost("a scalar has no axis to fold")
+    return tuple(range(rank))
+
+
+def _empty_set(model: Model, node: Node) -> OnHost | None:
+    shape = model.shape(node.inputs[0])
+    dtype = model.dtype(node.inputs[0])
+    if shape is None or 0 not in shape or not (is_float(dtype) or "int" in dtype):
+        return None
+    form = _FORMS.get(node.op_type, _Form("add"))
+    value = identity(form.operator, dtype)
+    start = "it has no identity" if value is None else f"the identity of {form.operator} is {value}"
+    return OnHost(f"extents {list(shape)} hold no element to fold; {start}")
+
+
+def _prepared(model: Model, node: Node, *, floats_only: bool) -> tuple[Source, tuple[int, ...]] | OnHost:
+    empty = _empty_set(model, node)
+    if empty is not None:
+        return empty
+    source = leg_source(model, node)
+    if isinstance(source, OnHost):
+        return source
+    if floats_only and not is_float(source.dtype):
+        return OnHost(f"{node.op_type} of {source.dtype} rounds to whole numbers, which the leg does not")
+    axes = resolved_axes(model, node, len(source.shape))
+    return axes if isinstance(axes, OnHost) else (source, axes)
+
+
+def _describe(op: Reduce) -> str:
+    return f"{op.operator} over axes {list(op.axes)} of {list(op.input_shape)}"
+
+
+_REFERENCE_SET = 18
+_REFERENCES = {
+    ("add", "identity"): "ReduceSum",
+    ("add", "abs"): "ReduceL1",
+    ("add", "square"): "ReduceSumSquare",
+    ("average", "identity"): "ReduceMean",
+    ("max", "identity"): "ReduceMax",
+    ("min", "identity"): "ReduceMin",
+    ("mult", "identity"): "ReduceProd",
+}
+
+
+def _leg(node: Node, op: Reduce, source: str, result: str, name: str) -> LegPiece:
+    axes = f"{result}/axes"
+    proto = helper.make_node(_REFERENCES[op.operator, op.element], [source, axes], [result], keepdims=int(op.keepdims))
+    reference = Reference((proto,), _REFERENCE_SET, ((axes, op.axes),))
+    return LegPiece(name, node, op, (source,), (result,), reference, exact=op.operator in ("max", "min"))
+
+
+def _host(node: Node, op_type: str, sources: list[str], result: str, **attributes: object) -> HostPiece:
+    name = f"{node.name}/{op_type.lower()}"
+    return HostPiece(name, node, helper.make_node(op_type, sources, [result], name=name, **attributes))  # type: ignore[arg-type]
+
+
+def _plain(model: Model, node: Node) -> Parts | OnHost:
+    form = _FORMS[node.op_type]
+    prepared = _prepared(model, node, floats_only=form.floats_only)
+    if isinstance(prepared, OnHost):
+        return prepared
+    source, axes = prepared
+    keepdims = bool(node.integer("keepdims", 1))
+    op = Reduce(form.operator, source.shape, axes, keepdims, form.element, dtype=source.dtype)
+    output = node.outputs[0]
+    if not form.finish:
+        return Parts((_leg(node, op, source.name, output, node.name),), _describe(op))
+    total = f"{output}/sum"
+    return Parts(
+        (_leg(node, op, source.name, total, f"{node.name}/sum"), _host(node, form.finish, [total], output)),
+        f"{_describe(op)}; {form.finish} on the host",
+        types=((total, tensor_type(op.output_dtype, op.output_shape)),),
+    )
+
+
+def _log_sum_exp(model: Model, node: Node) -> Parts | OnHost:
+    """Maximum on the leg, exp(x − maximum) on the host, sum on the leg, logarithm plus maximum on the host."""
+    prepared = _prepared(model, node, floats_only=True)
+    if isinstance(prepared, OnHost):
+        return prepared
+    if model.opset < 7:
+        return OnHost(f"operator set {model.opset} cannot subtract a row's maximum from its row")
+    source, axes = prepared
+    output = node.outputs[0]
+    largest, finite, shifted, exps, total, logs, kept = (
+        f"{output}/{word}" for word in ("largest", "finite", "shifted", "exps", "total", "logs", "kept")
+    )
+    fold_max = Reduce("max", source.shape, axes, True, dtype=source.dtype)
+    fold_add = replace(fold_max, operator="add")
+    keepdims = bool(node.integer("keepdims", 1))
+    clip, constants = _clip(node, source.dtype, largest, finite, model.opset)
+    pieces: list[Piece] = [
+        _leg(node, fold_max, source.name, largest, f"{node.name}/largest"),
+        clip,
+        _host(node, "Sub", [source.name, finite], shifted),
+        _host(node, "Exp", [shifted], exps),
+        _leg(node, fold_add, exps, total, f"{node.name}/total"),
+        _host(node, "Log", [total], logs),
+        _host(node, "Add", [logs, finite], output if keepdims else kept),
+    ]
+    if not keepdims:
+        squeeze, more = _squeeze(node, kept, output, fold_max.axes, model.opset)
+        pieces.append(squeeze)
+        constants += more
+    small, whole = fold_max.output_shape, source.shape
+    shapes = {largest: small, finite: small, shifted: whole, exps: whole, total: small, logs: small, kept: small}
+    return Parts(
+        tuple(pieces),
+        f"maximum and sum over axes {list(fold_max.axes)} of {list(whole)}; Sub, Exp, Log and Add on the host",
+        types=tuple((name, tensor_type(source.dtype, shape)) for name, shape in shapes.items()),
+        constants=tuple(constants),
+    )
+
+
+def _clip(node: Node, dtype: str, source: str, result: str, opset: int) -> tuple[HostPiece, list[onnx.TensorProto]]:
+    """A Clip to finite numbers, so that a row of infinities gives an infinity and not NaN."""
+    limit = ml_dtypes.finfo(dtype).max  # type: ignore[no-untyped-call]
+    if opset < 11:
+        return _host(node, "Clip", [source], result, min=-float(limit), max=float(limit)), []
+    names = (f"{result}/lowest", f"{result}/highest")
+    values = [
+        numpy_helper.from_array(np.asarray(value), name) for name, value in zip(names, (-limit, limit), strict=True)
+    ]
+    return _host(node, "Clip", [source, *names], result), values
+
+
+def _squeeze(
+    node: Node, source: str, result: str, axes: tuple[int, ...], opset: int
+) -> tuple[HostPiece, list[onnx.TensorProto]]:
+    """A Squeeze of the folded axes, in the form of the operator set."""
+    if opset < 13:
+        return _host(node, "Squeeze", [source], result, axes=list(axes)), []
+    name = f"{result}/axes"
+    return _host(node, "Squeeze", [source, name], result), [
+        numpy_helper.from_array(np.asarray(axes, dtype=np.int64), name)
+    ]
+
+
+REDUCES: dict[str, Callable[[Model, Node], Parts | OnHost]] = {
+    **dict.fromkeys(_FORMS, _plain),
+    "ReduceLogSumExp": _log_sum_exp,
+}
+"""What each Reduce operator comes to."""

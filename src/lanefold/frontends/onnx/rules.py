@@ -1,0 +1,95 @@
+"""The rules of the ONNX front door."""
+
+from __future__ import annotations
+
+from lanefold.diagnostics import Rule, Severity
+
+FILE = Rule(
+    "ONNX-FILE",
+    "The model is a readable file that holds one ONNX ModelProto.",
+    "ONNX IR specification: serialized models",
+    usage=True,
+)
+CHECK = Rule(
+    "ONNX-CHECK",
+    "The model passes the structural checks of the onnx package.",
+    "ONNX IR specification: models, graphs and nodes",
+    usage=True,
+)
+OPSET = Rule(
+    "ONNX-OPSET",
+    "The model imports the default operator set in a version the installed onnx package knows.",
+    "ONNX versioning: operator sets",
+    usage=True,
+)
+OPERATOR = Rule(
+    "ONNX-OPERATOR",
+    "Every node of the default domain names an operator of the imported operator set.",
+    "ONNX operators: list of operators",
+    usage=True,
+)
+ATTRIBUTE = Rule(
+    "ONNX-ATTRIBUTE",
+    "A node carries only attributes that its operator has in the imported operator set.",
+    "ONNX operators: attributes of each operator",
+    usage=True,
+)
+SHAPE = Rule(
+    "ONNX-SHAPE",
+    "Every extent of a tensor that the leg reads is known before anything runs.",
+    "ONNX IR specification: static tensor shapes",
+    usage=True,
+)
+SHAPE_OPTION = Rule(
+    "ONNX-SHAPE-OPTION",
+    "A shape given from outside names an input of the model and agrees with the rank and the extents written there.",
+    "ONNX IR specification: static tensor shapes",
+    usage=True,
+)
+SHAPE_DECLARED = Rule(
+    "ONNX-SHAPE-DECLARED",
+    "A shape written into the model agrees with the shape that the operator's own rule gives.",
+    "ONNX operators: MaxPool and AveragePool, output shape",
+    severity=Severity.WARNING,
+)
+PAD_ZERO_MAX = Rule(
+    "ONNX-PAD-ZERO-MAX",
+    "A tensor that is padded before a maximum is padded with the identity of the maximum, not with 0.",
+    "ONNX operators: MaxPool, attribute pads",
+    severity=Severity.WARNING,
+)
+NO_EFFECT = Rule(
+    "ONNX-NO-EFFECT",
+    "An attribute that changes nothing in its node is reported.",
+    "ONNX operators: MaxPool, attribute storage_order",
+    severity=Severity.WARNING,
+)
+STRICT = Rule(
+    "ONNX-STRICT",
+    "A strict compilation leaves no pooling or reduction to the host.",
+    "lanefold: option strict",
+)
+TYPE = Rule(
+    "ONNX-TYPE",
+    "The type of every tensor that passes between the host and the leg is known.",
+    "ONNX IR specification: graph value types",
+    usage=True,
+)
+FEED_NAME = Rule(
+    "ONNX-FEED-NAME",
+    "The arrays given are the inputs of the model, each exactly once.",
+    "ONNX IR specification: graph inputs and initializers",
+    usage=True,
+)
+FEED_SHAPE = Rule(
+    "ONNX-FEED-SHAPE",
+    "An array given for an input has the input's shape.",
+    "ONNX IR specification: static tensor shapes",
+    usage=True,
+)
+FEED_DTYPE = Rule(
+    "ONNX-FEED-DTYPE",
+    "An array given for an input has the input's element type; nothing is cast unseen.",
+    "ONNX IR specification: tensor element types",
+    usage=True,
+)
