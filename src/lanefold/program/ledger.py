@@ -1,0 +1,100 @@
+"""The ledger: what became of every node of the source, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+DISPOSITIONS = ("emitted", "rewritten", "host", "refused")
+"""What can become of a node: instructions of its own, instructions after a rewrite, host code, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """One node of the source.
+
+    Args:
+        node: its name.
+        op_type: its operator.
+        disposition: one of `DISPOSITIONS`.
+        route: datapath its instructions take, empty on the host.
+        opcodes: opcode bytes of its instructions, in order of first use.
+        bundles: instructions emitted; for tile targets, tile operations.
+        bytes: size of those instructions.
+        cycles: estimated cycles, least and greatest.
+        reason: why, in one sentence: the rewrite, the re-tiling, or what keeps the node on the host.
+        steps: what was done, piece by piece, where there are several pieces.
+    """
+
+    node: str
+    op_type: str
+    disposition: str
+    route: str = ""
+    opcodes: tuple[int, ...] = ()
+    bundles: int = 0
+    bytes: int = 0
+    cycles: tuple[float, float] = (0.0, 0.0)
+    reason: str = ""
+    steps: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """The row as plain data."""
+        return asdict(self)
+
+
+class Ledger(Sequence[LedgerRow]):
+    """All rows, in the order of the source."""
+
+    def __init__(self, rows: Sequence[LedgerRow]) -> None:
+        self.rows = tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[LedgerRow]:
+        return iter(self.rows)
+
+    def row(self, node: str) -> LedgerRow:
+        """The row of a node.
+
+        Raises:
+            KeyError: if no node has that name.
+        """
+        for row in self.rows:
+            if row.node == node:
+                return row
+        raise KeyError(node)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows per disposition; they add up to the number of nodes."""
+        return {name: sum(row.disposition == name for row in self.rows) for name in DISPOSITIONS}
+
+    @property
+    def bundles(self) -> int:
+        """Instructions of all nodes."""
+        return sum(row.bundles for row in self.rows)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all instructions."""
+        return sum(row.bytes for row in self.rows)
+
+    @property
+    def cycles(self) -> tuple[float, float]:
+        """Estimated cycles of all instructions one after the other, least and greatest."""
+        return sum(row.cycles[0] for row in self.rows), sum(row.cycles[1] for row in self.rows)
+
+    def to_dict(self) -> dict[str, object]:
+        """Rows and totals as plain data."""
+        return {
+            "rows": [row.to_dict() for row in self.rows],
+            "counts": self.counts,
+            "nodes": len(self.rows),
+            "bundles": self.bundles,
+            "bytes": self.bytes,
+            "cycles": list(self.cycles),
+        }

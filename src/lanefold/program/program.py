@@ -1,0 +1,274 @@
+"""Programs and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
+from lanefold.host import HostStep
+from lanefold.ops import Op
+from lanefold.program.files import write_folder
+from lanefold.program.ledger import Ledger
+from lanefold.program.prices import CostRow, ProgramCost
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_FEED_NAME = Rule("PROGRAM-INPUT-NAME", "Inputs are fed by the names the program has.", "Program inputs", usage=True)
+_FEED_SHAPE = Rule(
+    "PROGRAM-INPUT-SHAPE", "An input has the shape the program was made for.", "Program inputs", usage=True
+)
+_FEED_DTYPE = Rule(
+    "PROGRAM-INPUT-DTYPE", "An input has the element type the program was made for.", "Program inputs", usage=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Name, shape and NumPy type name of an input or output; ``optional`` inputs have a value of their own."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    optional: bool = False
+
+
+class Code(Protocol):
+    """What a target made of one op."""
+
+    @property
+    def op(self) -> Op:
+        """The op it computes."""
+        ...
+
+    @property
+    def route(self) -> str:
+        """The datapath its instructions take."""
+        ...
+
+    @property
+    def opcodes(self) -> tuple[int, ...]:
+        """Opcode bytes in order of first use; empty where the target has none."""
+        ...
+
+    @property
+    def bundles(self) -> int:
+        """How many instructions it is."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of those instructions."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """How it was re-tiled or rewritten, empty if it was not."""
+        ...
+
+    def run(self, machine: Any, inputs: Sequence[Array]) -> list[Array]:
+        """Computes the op by executing its instructions."""
+        ...
+
+    def check(self) -> list[Diagnostic]:
+        """Findings about its instructions."""
+        ...
+
+    def cost(self, model: str = "") -> list[CostRow]:
+        """One price per instruction; the target's default model if none is named."""
+        ...
+
+
+class Target(Protocol):
+    """One instruction set of one chip, with its readings."""
+
+    @property
+    def name(self) -> str:
+        """The name users give it by."""
+        ...
+
+    @property
+    def readings(self) -> Mapping[str, str]:
+        """The named choices between documented interpretations that it follows."""
+        ...
+
+    @property
+    def cost_models(self) -> tuple[str, ...]:
+        """Cost models by name, the default first."""
+        ...
+
+    def lower(self, op: Op, place: Place, prefer: str = "cost") -> Code:
+        """Instructions for an op.
+
+        Raises:
+            LanefoldError: where the target has no legal form for it.
+        """
+        ...
+
+    def machine(self) -> Any:
+        """A fresh machine that runs this target's code."""
+        ...
+
+    def counters(self, machine: Any) -> Mapping[str, int]:
+        """What a machine has counted so far: NaN dropped, ties, saturations and alike."""
+        ...
+
+    def files(self, program: Program) -> dict[str, bytes]:
+        """The files of a saved program."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LegStep:
+    """One op on the leg: reads and writes named tensors. ``node`` is the source node it serves."""
+
+    name: str
+    op: Op
+    code: Code
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    node: str = ""
+
+
+Step = LegStep | HostStep
+Observer = Callable[[Step, Sequence[Array], Sequence[Array]], None]
+
+
+@dataclass
+class Program:
+    """Steps in order, for one target.
+
+    Args:
+        target: what the leg steps were lowered for.
+        steps: leg and host steps in order of execution.
+        ledger: one row per source node.
+        inputs: tensors to be fed; optional ones have a value of their own.
+        outputs: tensors the program answers with.
+        name: of the source.
+    """
+
+    target: Target
+    steps: tuple[Step, ...]
+    ledger: Ledger
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    name: str = ""
+    counters: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def leg_steps(self) -> tuple[LegStep, ...]:
+        """The steps that the leg computes."""
+        return tuple(step for step in self.steps if isinstance(step, LegStep))
+
+    def run(self, feeds: Mapping[str, Array], observe: Observer | None = None) -> dict[str, Array]:
+        """Runs the program: leg steps by their instructions, host steps by onnxruntime.
+
+        Args:
+            feeds: input arrays by name, shapes and types as in ``inputs``.
+            observe: called after each step with the step, its inputs and its outputs.
+
+        Raises:
+            LanefoldError: for every input that is missing, unknown or ill-shaped, and where a step fails.
+        """
+        values: dict[str, Array] = dict(check_feeds(self.inputs, feeds))
+        last_use = {name: index for index, step in enumerate(self.steps) for name in step.inputs}
+        kept = {info.name for info in self.outputs}
+        machine = self.target.machine()
+        for index, step in enumerate(self.steps):
+            inputs = [values[name] for name in step.inputs if name in values]
+            made = step.code.run(machine, inputs) if isinstance(step, LegStep) else step.run(inputs)
+            if observe is not None:
+                observe(step, inputs, made)
+            values.update(zip(step.outputs, made, strict=True))
+            for name in set(step.inputs):
+                if last_use[name] == index and name not in kept:
+                    values.pop(name, None)
+        self.counters = dict(self.target.counters(machine))
+        return {info.name: values[info.name] for info in self.outputs}
+
+    def check(self) -> list[Diagnostic]:
+        """Findings of every rule on every instruction."""
+        return [finding for step in self.leg_steps for finding in step.code.check()]
+
+    def cost(self, model: str = "") -> ProgramCost:
+        """The price of all instructions under a cost model, the target's first one if none is named.
+
+        Raises:
+            LanefoldError: if the target has no such model.
+        """
+        rows = tuple(row for step in self.leg_steps for row in step.code.cost(model))
+        return ProgramCost(rows, model or self.target.cost_models[0])
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the program into a folder, whole or not at all; `lanefold.load` reads it back.
+
+        Raises:
+            LanefoldError: if the folder cannot be written or is taken by something else.
+        """
+        return write_folder(path, self.target.files(self))
+
+
+def check_feeds(inputs: Sequence[TensorInfo], feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """The feeds themselves, if they fit.
+
+    Raises:
+        LanefoldError: with one finding for every name, shape or type that does not.
+    """
+    wanted = {info.name: info for info in inputs}
+    names = ", ".join(info.name for info in inputs if not info.optional) or "none"
+    found = [
+        _FEED_NAME.finding(
+            f"the program has no input {name!r}",
+            got=name,
+            allowed=names,
+            place=Place(operand=name),
+            cures=[f"feed {names}"],
+        )
+        for name in feeds
+        if name not in wanted
+    ]
+    for info in inputs:
+        if info.name in feeds:
+            found += _unfit(info, np.asarray(feeds[info.name]))
+        elif not info.optional:
+            found.append(
+                _FEED_NAME.finding(
+                    f"input {info.name!r} is missing",
+                    got="nothing",
+                    allowed=f"{info.dtype} of shape {list(info.shape)}",
+                    place=Place(operand=info.name),
+                    cures=[f"feed {info.name!r}"],
+                )
+            )
+    if found:
+        raise LanefoldError(found, usage=True)
+    return {name: np.asarray(value) for name, value in feeds.items()}
+
+
+def _unfit(info: TensorInfo, value: Array) -> list[Diagnostic]:
+    found = []
+    if tuple(value.shape) != info.shape:
+        found.append(
+            _FEED_SHAPE.finding(
+                f"input {info.name!r} has shape {list(value.shape)}",
+                got=list(value.shape),
+                allowed=str(list(info.shape)),
+                place=Place(operand=info.name),
+                cures=[f"reshape it to {list(info.shape)}, or compile the model for the other shape"],
+            )
+        )
+    if value.dtype.name != info.dtype:
+        found.append(
+            _FEED_DTYPE.finding(
+                f"input {info.name!r} is {value.dtype.name}",
+                got=value.dtype.name,
+                allowed=info.dtype,
+                place=Place(operand=info.name),
+                cures=[f"convert it to {info.dtype}"],
+            )
+        )
+    return found
