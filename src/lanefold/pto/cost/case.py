@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from lanefold.pto.cost.recipes import Recipe
 from lanefold.pto.isa import BLOCK_BYTES, ELEMENTS
 
@@ -72,6 +75,73 @@ class Case:
     def row_blocks(self) -> int:
         """32-byte blocks that hold one valid row."""
         return -(-self.valid_cols * self.size // BLOCK_BYTES)
+
+    @property
+    def floating(self) -> bool:
+        """Whether the element type is a floating-point type of the vector unit."""
+        return self.dtype in ("f32", "f16")
+
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Many configurations of one operation and element type: the sizes of `Case` as arrays of equal length."""
+
+    recipe: Recipe
+    dtype: str
+    rows: Ints
+    cols: Ints
+    valid_rows: Ints
+    valid_cols: Ints
+    dst_layout: str
+    src_layout: str
+    src1_layout: str
+    static_shape: Bools
+    form: str
+    idx_bytes: int
+
+    @property
+    def size(self) -> int:
+        """Bytes per element."""
+        return ELEMENTS[self.dtype].bytes
+
+    @property
+    def per_repeat(self) -> int:
+        """Elements of one repeat (256 bytes)."""
+        return REPEAT_BYTES // self.size
+
+    @property
+    def per_block(self) -> int:
+        """Elements of one 32-byte block."""
+        return BLOCK_BYTES // self.size
+
+    @cached_property
+    def full_repeats(self) -> Ints:
+        """Full repeats in one valid row."""
+        return self.valid_cols // self.per_repeat
+
+    @cached_property
+    def rest(self) -> Ints:
+        """Elements of a valid row beyond its full repeats."""
+        return self.valid_cols - self.full_repeats * self.per_repeat
+
+    @cached_property
+    def wide(self) -> Bools:
+        """Whether the row stride is beyond the repeat-stride field."""
+        return self.cols >= (STRIDE_MAX + 1) * self.per_block
+
+    @cached_property
+    def whole(self) -> Bools:
+        """Whether the valid region is the whole tile and known at compile time."""
+        return self.static_shape & (self.valid_rows == self.rows) & (self.valid_cols == self.cols)
+
+    @cached_property
+    def row_blocks(self) -> Ints:
+        """32-byte blocks that hold one valid row."""
+        return (self.valid_cols * self.size + BLOCK_BYTES - 1) // BLOCK_BYTES
 
     @property
     def floating(self) -> bool:

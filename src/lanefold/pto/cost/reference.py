@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lanefold.pto.cost.case import Case
+import numpy as np
+
+from lanefold.pto.cost.case import Case, Columns, Ints
 from lanefold.pto.cost.kernels import expand, rows
+from lanefold.pto.cost.recipes import Family
 from lanefold.pto.cost.sequence import Instructions, Loop, Node, Step, Writer
-from lanefold.pto.cost.tables import REFERENCE, REFERENCE_BYTES_PER_CYCLE, REFERENCE_DUP_REPEATS
+from lanefold.pto.cost.tables import (
+    INTERVAL,
+    INTERVAL_COPY,
+    REFERENCE,
+    REFERENCE_BYTES_PER_CYCLE,
+    REFERENCE_DUP_REPEATS,
+    STARTUP_BINARY,
+    STARTUP_REDUCE,
+)
 
 
 class _Writer(Writer):
@@ -25,6 +36,13 @@ class _Writer(Writer):
 
     def counted(self, name: str, elements: int) -> None:
         self.issue(name, 0)
+
+
+class _RowWriter(_Writer):
+    """The same for row reductions, whose repeat counts pass through an 8-bit integer."""
+
+    def issue(self, name: str, *operands: int, pipes: str = "") -> None:
+        super().issue(name, *(operands[:1] and (operands[0] % 256, *operands[1:])), pipes=pipes)
 
 
 def _row_reduce(writer: Writer, case: Case) -> str:
@@ -119,7 +137,7 @@ OPS = tuple(_BUILDERS)
 
 def build(case: Case) -> tuple[str, Instructions]:
     """The path in words and the sequence that the model books for a configuration."""
-    writer = _Writer()
+    writer = _RowWriter() if case.recipe.family is Family.ROW_REDUCE else _Writer()
     rule = _BUILDERS[case.recipe.op](writer, case)
     return rule, writer.done()
 
@@ -190,3 +208,61 @@ def _walk(nodes: Sequence[Node], state: _Walk) -> tuple[int, list[Node]]:
 
 def _peeled(first: list[Node], again: list[Node], rest: int) -> list[Node]:
     return [*first, *([Loop(rest, tuple(again))] if rest > 1 else again)]
+
+
+def _row_reduce_columns(c: Columns) -> Ints:
+    full, rest, rows_ = c.full_repeats, c.rest > 0, c.valid_rows
+    short = 2 * rows_ + INTERVAL * (rows_ // 255)
+    once = np.full(len(rows_), STARTUP_REDUCE, np.int64)
+    copied = STARTUP_REDUCE + INTERVAL + (rows_ % 256) + 2 * rows_
+    long = STARTUP_BINARY + INTERVAL * (full - 1) + 2 * rows_ * (rest + c.wide * (full - 1))
+    cycles = np.where(full == 0, short, np.where(c.valid_cols == c.per_repeat, once, np.where(full == 1, copied, long)))
+    if c.dtype == "f32" and c.dst_layout == "DN":
+        for (height, width), steps in rows.SPECIAL.items():
+            total = STARTUP_REDUCE + sum(2 * repeats for _, repeats in steps) + INTERVAL * (len(steps) - 1)
+            cycles = np.where(c.whole & (c.rows == height) & (c.cols == width), total, cycles)
+    return cycles
+
+
+def _column_max_columns(c: Columns) -> Ints:
+    chain = c.valid_rows - 1
+    full = np.where(c.full_repeats > 0, INTERVAL * (chain - 1), 0)
+    rest = np.where(c.rest > 0, 2 * chain + INTERVAL * (chain - 1), 0)
+    return STARTUP_BINARY - 1 + 1 + np.where(c.valid_rows > 1, full + rest, 0)
+
+
+def _column_sum_columns(c: Columns) -> Ints:
+    several = c.valid_rows > 1
+    if c.form != "binary":
+        return STARTUP_REDUCE + 1 + np.where(several, INTERVAL * (c.valid_rows - 2), 0)
+    repeats = -(-c.valid_cols // c.per_repeat)
+    total = np.ones(len(c.rows), np.int64)
+    left, level = c.valid_rows, 0
+    while (left > 1).any():
+        odd = left % 2
+        cost = 2 * repeats * (left // 2 + odd) + INTERVAL * odd
+        total += np.where(left > 1, cost + (INTERVAL_COPY if level == 1 else 0), 0)
+        left, level = left // 2, level + 1
+    return np.where(several, total, STARTUP_REDUCE + 1)
+
+
+def _row_expand_columns(c: Columns) -> Ints:
+    scalar = STARTUP_BINARY + REFERENCE_DUP_REPEATS * c.valid_rows
+    if c.size == 1 or c.src_layout != "DN":
+        return scalar
+    return np.where(c.whole & (c.cols == c.per_block), 0, scalar)
+
+
+_COLUMNS: dict[str, Callable[[Columns], Ints]] = {
+    **dict.fromkeys(("TROWSUM", "TROWMAX", "TROWMIN"), _row_reduce_columns),
+    "TCOLSUM": _column_sum_columns,
+    "TCOLMAX": _column_max_columns,
+    "TROWEXPAND": _row_expand_columns,
+    "TLOAD": lambda c: c.valid_rows * c.valid_cols * c.size // REFERENCE_BYTES_PER_CYCLE,
+    "TMOV": lambda c: c.valid_rows * c.valid_cols * c.size // REFERENCE_BYTES_PER_CYCLE,
+}
+
+
+def cycles(c: Columns) -> Ints:
+    """Cycles of each configuration, in closed form."""
+    return _COLUMNS[c.recipe.op](c)

@@ -34,7 +34,7 @@ class _Walk:
             self._control(step)
             self._add(_CONTROL[step.name], 1)
             return 1
-        pipe = STREAM.get(step.name) or STREAM["vconv"]
+        pipe = STREAM["vconv" if step.name.startswith("vconv_") else step.name]
         cycles = pipe.slope * (step.operands[0] % 256)
         self._add("repeats", cycles)
         if self.cold:

@@ -10,7 +10,7 @@ CLOCK_MHZ = 1850.0
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """Cycles of a vector instruction: to fill the pipe, per repeat, and to drain it; ``floor`` where a minimum holds."""
+    """Cycles of a vector instruction: to fill the pipe, per repeat, to drain it; ``floor`` where a minimum holds."""
 
     head: int
     slope: int

@@ -10,13 +10,15 @@ SHORT_ROWS = 4
 
 def exponential(writer: Writer, case: Case) -> None:
     """The exponential over the destination that ends TROWEXPANDEXPDIF."""
-    contiguous(writer, case, "vexp") if _contiguous(case) else _strided(writer, case, "vexp")
+    function(writer, case, "vexp")
 
 
-def _contiguous(case: Case) -> bool:
-    if case.static_shape and case.valid_cols == case.cols:
-        return True
-    return case.rows == 1 or case.valid_cols == case.cols or case.valid_rows == 1
+def function(writer: Writer, case: Case, name: str) -> None:
+    """A one-operand function over the destination."""
+    if case.rows == 1 or case.valid_rows == 1 or case.valid_cols == case.cols:
+        contiguous(writer, case, name)
+    else:
+        _strided(writer, case, name)
 
 
 def contiguous(writer: Writer, case: Case, name: str) -> None:
@@ -72,18 +74,14 @@ def _column(writer: Writer, case: Case, name: str, *, single: bool) -> None:
                 writer.issue(name, repeats)
 
 
-CONTIGUOUS_ANYWAY = frozenset({"vabs", "vexp", "vsqrt", "vrsqrt"})
-"""One-operand functions whose kernel joins the rows of a full tile."""
+JOINED = frozenset({"vabs", "vexp", "vsqrt", "vrsqrt"})
+"""One-operand functions, whose kernel joins the rows of a tile where it can."""
 
 
 def single(writer: Writer, case: Case) -> str:
     """The kernel of an elementwise building block."""
-    joined = case.recipe.lanes in CONTIGUOUS_ANYWAY or case.cols >= case.per_repeat
-    if joined and _contiguous(case) and case.full_repeats * case.per_repeat == case.valid_cols:
-        contiguous(writer, case, case.recipe.lanes)
-        return "one contiguous pass"
-    if case.recipe.lanes in CONTIGUOUS_ANYWAY and _contiguous(case):
-        contiguous(writer, case, case.recipe.lanes)
-        return "one contiguous pass"
+    if case.recipe.lanes in JOINED:
+        function(writer, case, case.recipe.lanes)
+        return "rows joined where they touch"
     by_columns(writer, case, case.recipe.lanes)
     return "column repeats"

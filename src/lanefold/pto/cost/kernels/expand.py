@@ -1,4 +1,4 @@
-"""Expansions of rows and columns, alone or with an operator (PTO headers: TRowExpand, TColExpand and their operators)."""
+"""Expansions of rows and columns, alone or with an operator (PTO headers: TRowExpand, TColExpand, BinOp forms)."""
 
 from __future__ import annotations
 
