@@ -1,0 +1,1 @@
+"""Compiled loops of the PTO simulator; importing a module of this folder imports the compiler."""
