@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lanefold.diagnostics import Cure, LanefoldError, Place, Rule
+from lanefold.numerics import dtypes
 
 ELEMENTS = ("identity", "abs", "square")
 
@@ -75,6 +76,12 @@ def normal_axes(owner: str, axes: Sequence[int], rank: int) -> tuple[int, ...]:
     )
 
 
+def check_dtype(*names: str) -> None:
+    """Refuse names that are no element types."""
+    for name in names:
+        dtypes.by_name(name)
+
+
 def is_float(dtype: str) -> bool:
     """Whether a type name is that of a floating-point type."""
     return dtype.startswith(("float", "bfloat"))
@@ -111,6 +118,7 @@ def identity_text(operator: str, dtype: str) -> str:
 
 def check_element(owner: str, operator: str, element: str, dtype: str) -> None:
     """Refuse an unknown element mapping, and one that does not fit operator or type."""
+    check_dtype(dtype)
     check_word(owner, "element", element, ELEMENTS)
     bitwise = operator.startswith("bitwise")
     if bitwise and is_float(dtype):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lanefold.diagnostics import Cure, Place, Rule
-from lanefold.ops.checks import check_shape, check_word, normal_axes
+from lanefold.ops.checks import check_dtype, check_shape, check_word, normal_axes
 
 EXPAND_OPERATORS = ("bypass", "add", "subtract", "mult", "divide", "max", "min", "exp_difference")
 
@@ -45,6 +45,7 @@ class Expand:
         check_shape("Expand", "input_shape", self.input_shape)
         object.__setattr__(self, "axes", normal_axes("Expand", self.axes, len(self.input_shape)))
         object.__setattr__(self, "output_dtype", self.output_dtype or self.dtype)
+        check_dtype(self.dtype, self.output_dtype)
 
     @property
     def vector_shape(self) -> tuple[int, ...]:
@@ -80,6 +81,7 @@ class Reciprocal:
         object.__setattr__(self, "input_shape", tuple(self.input_shape))
         check_shape("Reciprocal", "input_shape", self.input_shape)
         object.__setattr__(self, "output_dtype", self.output_dtype or self.dtype)
+        check_dtype(self.dtype, self.output_dtype)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -111,6 +113,7 @@ class Iota:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(self.shape))
         object.__setattr__(self, "steps", tuple(self.steps))
+        check_dtype(self.output_dtype)
         check_shape("Iota", "shape", self.shape)
         if len(self.steps) != len(self.shape):
             healed = (self.steps + (0,) * len(self.shape))[: len(self.shape)]
@@ -152,6 +155,7 @@ class Gather:
     index_dtype: str = "uint32"
 
     def __post_init__(self) -> None:
+        check_dtype(self.dtype, self.index_dtype)
         object.__setattr__(self, "input_shape", tuple(self.input_shape))
         object.__setattr__(self, "indices_shape", tuple(self.indices_shape))
         check_shape("Gather", "input_shape", self.input_shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lanefold.diagnostics import Cure, Diagnostic, LanefoldError, Place, Rule
-from lanefold.ops.checks import check_element, check_shape, check_word, identity_text
+from lanefold.ops.checks import check_dtype, check_element, check_shape, check_word, identity_text
 from lanefold.ops.windows import AxisWindows, PoolShape, pool_shape
 
 POOL_OPERATORS = ("max", "average", "add")
@@ -79,6 +79,7 @@ class Pool:
             object.__setattr__(self, name, value)
         check_word("Pool", "operator", self.operator, POOL_OPERATORS)
         check_element("Pool", self.operator, self.element, self.dtype)
+        check_dtype(self.output_dtype)
         check_shape("Pool", "input_shape", self.input_shape, 3, 5)
         self._check_attributes(rank)
         self._check_windows()

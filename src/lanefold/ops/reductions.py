@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from lanefold.diagnostics import Cure, Place, Rule
-from lanefold.ops.checks import check_element, check_shape, check_word, identity_text, normal_axes
+from lanefold.ops.checks import check_dtype, check_element, check_shape, check_word, identity_text, normal_axes
 
 REDUCE_OPERATORS = (
     "add",
@@ -91,6 +91,7 @@ class Reduce:
         axes = normal_axes("Reduce", self.axes, len(self.input_shape))
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "output_dtype", self.output_dtype or self.dtype)
+        check_dtype(self.output_dtype)
         _check_extents("Reduce", self.input_shape, axes, identity_text(self.operator, self.dtype))
         check_shape("Reduce", "input_shape", self.input_shape)
 
@@ -134,6 +135,7 @@ class ArgReduce:
 
     def __post_init__(self) -> None:
         check_word("ArgReduce", "operator", self.operator, ("max", "min"))
+        check_dtype(self.dtype, self.output_dtype)
         object.__setattr__(self, "input_shape", tuple(self.input_shape))
         (axis,) = normal_axes("ArgReduce", (self.axis,), len(self.input_shape))
         object.__setattr__(self, "axis", axis)
@@ -174,6 +176,7 @@ class TopK:
     index_dtype: str = "uint32"
 
     def __post_init__(self) -> None:
+        check_dtype(self.dtype, self.index_dtype)
         object.__setattr__(self, "input_shape", tuple(self.input_shape))
         (axis,) = normal_axes("TopK", (self.axis,), len(self.input_shape))
         object.__setattr__(self, "axis", axis)

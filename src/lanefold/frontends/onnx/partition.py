@@ -5,97 +5,28 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
-import numpy as np
 import onnx
 from onnx import helper
 
-from lanefold.diagnostics import Diagnostic, LanefoldError, Place
+from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.frontends.onnx import rules
 from lanefold.frontends.onnx.decompose import decompose
 from lanefold.frontends.onnx.host import host_step, names_read
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, OnHost, Parts, Piece
-from lanefold.frontends.onnx.read import Model
+from lanefold.frontends.onnx.read import Model, Value
 from lanefold.host import HostStep
-from lanefold.ops import Op
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-class Code(Protocol):
-    """What a target makes of one op: instructions that can run, and what they cost."""
-
-    @property
-    def route(self) -> str:
-        """Datapath the op takes."""
-
-    @property
-    def opcodes(self) -> Sequence[int | str]:
-        """Opcodes of the instructions, each once."""
-
-    @property
-    def bundles(self) -> int:
-        """Number of instructions."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of the instructions."""
-
-    @property
-    def cycles(self) -> float:
-        """Estimated cycles."""
-
-    def run(self, machine: Any, inputs: Sequence[Array]) -> list[Array]:
-        """Compute the op's outputs from its inputs."""
-
-
-class Target(Protocol):
-    """What the front end asks of a target."""
-
-    @property
-    def name(self) -> str:
-        """Name of the target."""
-
-    def lower(self, op: Op, place: Place) -> Code:
-        """The code of one op; raises LanefoldError where the target refuses it."""
-
-
-@dataclass(frozen=True, slots=True)
-class LegWork:
-    """One op on the leg: its code, and the tensors it reads and writes."""
-
-    name: str
-    node: str
-    op: Op
-    code: Code
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRow:
-    """What became of one node of the source graph; sizes in bytes, cycles as the target estimates them."""
-
-    node: str
-    op_type: str
-    disposition: str
-    route: str
-    opcodes: tuple[int | str, ...]
-    bundles: int
-    size: int
-    cycles: float
-    reason: str
+from lanefold.program import Code, Ledger, LedgerRow, LegStep, Program, Step, Target, TensorInfo
+from lanefold.program.prices import total
 
 
 @dataclass
 class Plan:
-    """A model divided: steps in order, one row per node, and the findings made on the way."""
+    """A model divided: the program, the model it came from, and the warnings of the front door."""
 
+    program: Program
     model: Model
-    steps: tuple[LegWork | HostStep, ...]
-    rows: tuple[NodeRow, ...]
     findings: tuple[Diagnostic, ...]
 
 
@@ -105,44 +36,57 @@ class _Lowered:
 
     pieces: list[Piece] = field(default_factory=list)
     codes: dict[str, Code] = field(default_factory=dict)
-    rows: list[NodeRow] = field(default_factory=list)
+    rows: list[LedgerRow] = field(default_factory=list)
     types: dict[str, onnx.TypeProto] = field(default_factory=dict)
     constants: dict[str, onnx.TensorProto] = field(default_factory=dict)
     findings: list[Diagnostic] = field(default_factory=list)
 
 
-def partition(model: Model, target: Target, *, strict: bool = False) -> Plan:
+def partition(model: Model, target: Target, *, strict: bool = False, prefer: str = "cost") -> Plan:
     """Divide a model between the leg of a target and the host.
 
     Args:
         model: as read.
         target: lowers ops or refuses them.
         strict: refuse to leave a pooling or reduction to the host.
+        prefer: which of several legal routes the target takes, in the target's words.
 
     Raises:
         LanefoldError: a node that cannot be at all, or with ``strict`` one diagnostic per pooling or reduction that
             would go to the host.
     """
-    lowered = _lower(model, target, strict)
-    steps = _steps(model, lowered)
-    return Plan(model, steps, tuple(lowered.rows), (*model.findings, *lowered.findings))
+    lowered = _lower(model, target, strict, prefer)
+    program = Program(
+        target=target,
+        steps=_steps(model, lowered),
+        ledger=Ledger(lowered.rows),
+        inputs=tuple(_info(value) for value in model.inputs),
+        outputs=tuple(_info(value) for value in model.outputs),
+        name=model.source,
+    )
+    return Plan(program, model, (*model.findings, *lowered.findings))
 
 
-def _lower(model: Model, target: Target, strict: bool) -> _Lowered:
+def _info(value: Value) -> TensorInfo:
+    """A tensor at the edge; an extent that only a run can tell is −1."""
+    return TensorInfo(value.name, tuple(-1 if n is None else n for n in value.shape or ()), value.dtype)
+
+
+def _lower(model: Model, target: Target, strict: bool, prefer: str) -> _Lowered:
     lowered = _Lowered(types=dict(model.types), constants=dict(model.initializers))
     refused: list[Diagnostic] = []
     for node, made in zip(model.nodes, decompose(model), strict=True):
         lowered.findings += made.findings
         outcome = made
         if isinstance(made, Parts):
-            codes = _codes(model, target, made.pieces)
+            codes = _codes(model, target, made.pieces, prefer)
             if isinstance(codes, OnHost):
                 outcome = codes
             else:
                 _take(lowered, node, made, codes)
         if isinstance(outcome, OnHost):
             lowered.pieces.append(HostPiece(node.name, node, node.proto))
-            lowered.rows.append(NodeRow(node.name, node.op_type, "host", "", (), 0, 0, 0.0, outcome.reason))
+            lowered.rows.append(LedgerRow(node.name, node.op_type, "host", reason=outcome.reason))
             if strict and outcome.leg_family:
                 refused.append(_strict_finding(model, node, outcome.reason))
     if refused:
@@ -150,12 +94,12 @@ def _lower(model: Model, target: Target, strict: bool) -> _Lowered:
     return lowered
 
 
-def _codes(model: Model, target: Target, pieces: Iterable[Piece]) -> dict[str, Code] | OnHost:
+def _codes(model: Model, target: Target, pieces: Iterable[Piece], prefer: str) -> dict[str, Code] | OnHost:
     codes: dict[str, Code] = {}
     for piece in pieces:
         if isinstance(piece, LegPiece):
             try:
-                codes[piece.name] = target.lower(piece.op, model.place(piece.node))
+                codes[piece.name] = target.lower(piece.op, model.place(piece.node), prefer)
             except LanefoldError as error:
                 return OnHost(f"{target.name}: {error.diagnostics[0].message}")
     return codes
@@ -167,19 +111,28 @@ def _take(lowered: _Lowered, node: Node, parts: Parts, codes: Mapping[str, Code]
     lowered.types.update(parts.types)
     lowered.constants.update((tensor.name, tensor) for tensor in parts.constants)
     whole = len(parts.pieces) == 1
+    made = codes.values()
     lowered.rows.append(
-        NodeRow(
+        LedgerRow(
             node=node.name,
             op_type=node.op_type,
             disposition="emitted" if whole else "rewritten",
-            route=" + ".join(dict.fromkeys(code.route for code in codes.values())),
-            opcodes=tuple(dict.fromkeys(opcode for code in codes.values() for opcode in code.opcodes)),
-            bundles=sum(code.bundles for code in codes.values()),
-            size=sum(code.size for code in codes.values()),
-            cycles=sum(code.cycles for code in codes.values()),
-            reason=parts.note,
+            route=" + ".join(dict.fromkeys(code.route for code in made)),
+            opcodes=tuple(dict.fromkeys(opcode for code in made for opcode in code.opcodes)),
+            bundles=sum(code.bundles for code in made),
+            bytes=sum(code.size for code in made),
+            cycles=total([row for code in made for row in code.cost()]),
+            reason="; ".join(dict.fromkeys([parts.note, *(code.note for code in made if code.note)])),
+            steps=() if whole else tuple(_told(piece, codes) for piece in parts.pieces),
         )
     )
+
+
+def _told(piece: Piece, codes: Mapping[str, Code]) -> str:
+    """One step of a node that was taken apart."""
+    if isinstance(piece, HostPiece):
+        return f"{piece.name}: {piece.proto.op_type} on the host"
+    return f"{piece.name}: {piece.op.operator} of {piece.op.element} by {codes[piece.name].route}"
 
 
 def _strict_finding(model: Model, node: Node, reason: str) -> Diagnostic:
@@ -192,21 +145,21 @@ def _strict_finding(model: Model, node: Node, reason: str) -> Diagnostic:
     )
 
 
-def _steps(model: Model, lowered: _Lowered) -> tuple[LegWork | HostStep, ...]:
+def _steps(model: Model, lowered: _Lowered) -> tuple[Step, ...]:
     reads = [list(p.inputs) if isinstance(p, LegPiece) else names_read(p.proto) for p in lowered.pieces]
     writes = [[t for t in _outputs(piece) if t] for piece in lowered.pieces]
     stages = _stages(model, lowered, reads, writes)
-    legs: dict[int, list[LegWork]] = defaultdict(list)
+    legs: dict[int, list[LegStep]] = defaultdict(list)
     hosts: dict[int, list[int]] = defaultdict(list)
     for index, piece in enumerate(lowered.pieces):
         if isinstance(piece, LegPiece):
             code = lowered.codes[piece.name]
-            work = LegWork(piece.name, piece.node.name, piece.op, code, piece.inputs, piece.outputs)
+            work = LegStep(piece.name, piece.op, code, piece.inputs, piece.outputs, piece.node.name)
             legs[stages[index]].append(work)
         else:
             hosts[stages[index]].append(index)
     results = {value.name for value in model.proto.graph.output}
-    steps: list[LegWork | HostStep] = []
+    steps: list[Step] = []
     for stage in range(max((*legs, *hosts), default=-1) + 1):
         if hosts[stage]:
             inside = set(hosts[stage])

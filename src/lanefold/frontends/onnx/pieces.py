@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import onnx
 
 from lanefold.diagnostics import Diagnostic, LanefoldError
-from lanefold.frontends.onnx import rules
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.read import Model
-from lanefold.ops import Op
+from lanefold.ops import Pool, Reduce
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class LegPiece:
 
     name: str
     node: Node
-    op: Op
+    op: Pool | Reduce
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     reference: Reference
@@ -80,52 +79,24 @@ class Source:
     dtype: str
 
 
-LEG_DTYPES = frozenset(
-    {"float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32", "uint32"}
-    | {"float8e4m3fn", "float8e5m2"}
-)
+LEG_DTYPES = frozenset(("float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32", "uint32"))
+"""ONNX types that an op can carry; each target decides which of them it takes."""
 
 
 def leg_source(model: Model, node: Node) -> Source | OnHost:
-    """The first input of a node if the leg could read it at all, else why not.
-
-    Raises:
-        LanefoldError: the extents are open because an input of the model leaves them open.
-    """
+    """The first input of a node if the leg could read it at all, else why not."""
     name = node.inputs[0]
     dtype = model.dtype(name)
     if dtype not in LEG_DTYPES:
         return OnHost(f"the leg has no {dtype} numbers" if dtype else f"the element type of {name} is not known")
     shape = model.shape(name)
     if shape is None:
-        unknown_shape(model, node, name)
         return OnHost(f"the extents of {name} are known only while the model runs")
     if 0 in shape:
         return OnHost(f"{name} has extents {list(shape)} and holds no element")
     if name in model.initializers:
         return OnHost(f"its input {name} is a constant")
     return Source(name, shape, dtype)
-
-
-def unknown_shape(model: Model, node: Node, name: str) -> None:
-    """Refuse a tensor of unknown extents if extents of the model's inputs are open."""
-    open_inputs = [each for each in model.inputs if each.shape is None or None in each.shape]
-    if not open_inputs:
-        return
-    extents = model.extents(name)
-    got = "unknown rank" if extents is None else "×".join("?" if each is None else str(each) for each in extents)
-    cures = []
-    for each in open_inputs:
-        example = ",".join("1" if extent is None else str(extent) for extent in each.shape or (None,))
-        cures.append(f"give --shape {each.name}={example} with the extents you mean")
-    cures.append("fix the open dimensions in the model, for example with onnx.tools.update_model_dims")
-    raise rules.SHAPE.error(
-        f"the extents of {name} ({got}), which {node.op_type} reads, are not known",
-        got=got,
-        allowed="a number for each extent",
-        cures=cures,
-        place=model.place(node, name),
-    )
 
 
 def at_node(error: LanefoldError, model: Model, node: Node) -> list[Diagnostic]:

@@ -56,7 +56,8 @@ def _window(model: Model, node: Node, source: Source, operator: str, element: st
             ceil_mode=ceil_mode,
             place=model.place(node),
         )
-        pads, ceil_mode, findings = resolved.pads, resolved.ceil_mode, resolved.findings
+        pads, ceil_mode = resolved.pads, resolved.ceil_mode
+        findings = (*resolved.findings, *_same_findings(model, node, pads, dilations, source.shape[2:]))
     pool = Pool(
         operator=operator,
         input_shape=source.shape,
@@ -70,6 +71,40 @@ def _window(model: Model, node: Node, source: Source, operator: str, element: st
         dtype=source.dtype,
     )
     return pool, list(findings)
+
+
+def _same_findings(
+    model: Model, node: Node, pads: tuple[int, ...], dilations: tuple[int, ...], sizes: tuple[int, ...]
+) -> list[Diagnostic]:
+    """A warning where onnxruntime is known to resolve SAME to other pads."""
+    auto_pad = str(node.attributes.get("auto_pad", "NOTSET"))
+    kernel, strides = node.integers("kernel_shape") or (), node.integers("strides") or (1,) * len(sizes)
+    gaps = any(
+        -(-n // s) * s - s + d * (k - 1) + 1 < n for n, s, d, k in zip(sizes, strides, dilations, kernel, strict=True)
+    )
+    if not auto_pad.startswith("SAME") or not (gaps or max(dilations) > 1):
+        return []
+    return [
+        rules.AUTO_PAD.finding(
+            f"{auto_pad} is resolved to pads {list(pads)}; onnxruntime resolves it differently for "
+            + ("windows that skip elements" if gaps else "dilated windows"),
+            got=f"{auto_pad}, strides {list(strides)}, dilations {list(dilations)}, kernel {list(kernel)}",
+            allowed="explicit pads, which all runtimes read alike",
+            cures=[f"write auto_pad NOTSET and pads {list(pads)}"],
+            place=model.place(node),
+        )
+    ]
+
+
+def _explicit(node: Node, pool: Pool) -> onnx.NodeProto:
+    """The node with explicit pads in place of auto_pad."""
+    proto = only_output(node)
+    if node.attributes.get("auto_pad", "NOTSET") == "NOTSET":
+        return proto
+    kept = [each for each in proto.attribute if each.name not in ("auto_pad", "pads", "ceil_mode")]
+    del proto.attribute[:]
+    proto.attribute.extend([*kept, helper.make_attribute("pads", pool.pads)])
+    return proto
 
 
 def describe(pool: Pool) -> str:
@@ -147,7 +182,7 @@ def _one(model: Model, node: Node, pool: Pool, findings: tuple[Diagnostic, ...] 
         op=pool,
         inputs=(node.inputs[0],),
         outputs=(node.outputs[0],),
-        reference=Reference((only_output(node),), model.opset),
+        reference=Reference((_explicit(node, pool),), model.opset),
         exact=pool.operator == "max",
     )
     return Parts((piece,), describe(pool), findings=findings)
@@ -185,7 +220,7 @@ def _lp_pool(model: Model, node: Node) -> Parts | OnHost:
 def _root(model: Model, node: Node, pool: Pool, findings: tuple[Diagnostic, ...]) -> Parts:
     output = node.outputs[0]
     squares, norm = f"{output}/squares", f"{output}/norm"
-    whole = only_output(node)
+    whole = _explicit(node, pool)
     whole.output[0] = norm
     piece = LegPiece(
         name=f"{node.name}/squares",

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import defs, helper, numpy_helper, shape_inference
+from onnx import defs, helper, numpy_helper
 
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place
 from lanefold.frontends.onnx import rules
+from lanefold.frontends.onnx.infer import infer
 from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node, read_nodes
 
 _DTYPE_NAMES: dict[int, str] = {
@@ -180,7 +181,7 @@ def read_model(model: str | Path | onnx.ModelProto, *, shapes: Mapping[str, Sequ
 
     Raises:
         LanefoldError: the file cannot be read, is not an ONNX model, or breaks a rule of the format; one diagnostic for
-            each attribute that does not exist.
+            each attribute that does not exist and for each input whose extents are open.
 
     Source: ONNX IR specification.
     """
@@ -190,7 +191,8 @@ def read_model(model: str | Path | onnx.ModelProto, *, shapes: Mapping[str, Sequ
     _check(proto, source)
     _set_shapes(proto, shapes or {}, source)
     declared = {v.name: v for v in (*proto.graph.value_info, *proto.graph.output)}
-    read = Model(_inferred(proto), source, opset, nodes)
+    read = Model(infer(proto, nodes), source, opset, nodes)
+    _check_inputs(read)
     read.findings += _declared_differently(read, declared)
     return read
 
@@ -312,21 +314,41 @@ def open_extents(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> list[str]:
     return [str(dim.dim_value) if dim.HasField("dim_value") else "?" for dim in dims]
 
 
-def _inferred(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with types from the operators' own rules; shapes written inside the graph are not trusted."""
-    bare = onnx.ModelProto()
-    bare.CopyFrom(proto)
-    del bare.graph.value_info[:]
-    for value in bare.graph.output:
-        if value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")
-    inferred = shape_inference.infer_shapes(bare, data_prop=True)
-    known = {v.name for v in inferred.graph.value_info}
-    inferred.graph.value_info.extend(v for v in proto.graph.value_info if v.name not in known)
-    for value, written in zip(inferred.graph.output, proto.graph.output, strict=True):
-        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
-            value.type.CopyFrom(written.type)
-    return inferred
+def _check_inputs(model: Model) -> None:
+    found = []
+    open_inputs = [each for each in model.inputs if each.shape is None or None in each.shape]
+    options = " ".join(
+        f"--shape {each.name}={','.join('1' if n is None else str(n) for n in each.shape or (None,))}"
+        for each in open_inputs
+    )
+    for each in open_inputs:
+        place = model.place(operand=each.name)
+        if not each.dtype:
+            found.append(
+                rules.TYPE.finding(
+                    f"input {each.name} is no dense tensor",
+                    got=str(model.types[each.name].WhichOneof("value")),
+                    allowed="a tensor type",
+                    cures=["split it into tensors before the model"],
+                    place=place,
+                )
+            )
+            continue
+        got = "unknown rank" if each.shape is None else "×".join("?" if n is None else str(n) for n in each.shape)
+        found.append(
+            rules.SHAPE.finding(
+                f"the extents of input {each.name} ({got}) are open",
+                got=got,
+                allowed="a number for each extent",
+                cures=[
+                    f"give {options} with the extents you mean",
+                    "fix the open dimensions in the model, for example with onnx.tools.update_model_dims",
+                ],
+                place=place,
+            )
+        )
+    if found:
+        raise LanefoldError(found, usage=True)
 
 
 def _declared_differently(model: Model, declared: Mapping[str, onnx.ValueInfoProto]) -> list[Diagnostic]:

@@ -36,7 +36,7 @@ ATTRIBUTE = Rule(
 )
 SHAPE = Rule(
     "ONNX-SHAPE",
-    "Every extent of a tensor that the leg reads is known before anything runs.",
+    "Every extent of every input is known before anything runs.",
     "ONNX IR specification: static tensor shapes",
     usage=True,
 )
@@ -50,6 +50,12 @@ SHAPE_DECLARED = Rule(
     "ONNX-SHAPE-DECLARED",
     "A shape written into the model agrees with the shape that the operator's own rule gives.",
     "ONNX operators: MaxPool and AveragePool, output shape",
+    severity=Severity.WARNING,
+)
+AUTO_PAD = Rule(
+    "ONNX-AUTO-PAD",
+    "SAME pads follow from the dilated window and are never negative; other pads than these are a runtime's own.",
+    "ONNX operators: MaxPool, attribute auto_pad",
     severity=Severity.WARNING,
 )
 PAD_ZERO_MAX = Rule(
@@ -75,21 +81,9 @@ TYPE = Rule(
     "ONNX IR specification: graph value types",
     usage=True,
 )
-FEED_NAME = Rule(
-    "ONNX-FEED-NAME",
-    "The arrays given are the inputs of the model, each exactly once.",
-    "ONNX IR specification: graph inputs and initializers",
-    usage=True,
-)
-FEED_SHAPE = Rule(
-    "ONNX-FEED-SHAPE",
-    "An array given for an input has the input's shape.",
-    "ONNX IR specification: static tensor shapes",
-    usage=True,
-)
-FEED_DTYPE = Rule(
-    "ONNX-FEED-DTYPE",
-    "An array given for an input has the input's element type; nothing is cast unseen.",
+RANDOM = Rule(
+    "ONNX-RANDOM-TYPE",
+    "Random inputs are made for integers, floats and bool.",
     "ONNX IR specification: tensor element types",
     usage=True,
 )

@@ -1,0 +1,106 @@
+"""Types and shapes of a graph, with the pooling shapes of the one signed shape function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import helper, shape_inference
+
+from lanefold.diagnostics import LanefoldError
+from lanefold.frontends.onnx.nodes import Node
+from lanefold.ops import PoolShape, pool_shape, resolve_pads
+
+_SHAPED = frozenset({"MaxPool", "AveragePool", "LpPool"})
+_PADDING = frozenset({"auto_pad", "pads", "ceil_mode"})
+
+
+def infer(proto: onnx.ModelProto, nodes: Sequence[Node]) -> onnx.ModelProto:
+    """The model with types from the operators' own rules; shapes written inside the graph are not trusted.
+
+    The onnx package keeps the last window of ceil mode where the operator's rule drops it. Such a node is therefore
+    given pads that lead to the right number of outputs, until all pooling shapes agree.
+    """
+    bare = onnx.ModelProto()
+    bare.CopyFrom(proto)
+    del bare.graph.value_info[:]
+    for value in bare.graph.output:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    inferred = shape_inference.infer_shapes(bare, data_prop=True)
+    doubtful = [node for node in nodes if _is_doubtful(node)]
+    while _settle(bare, doubtful, _extents(inferred)):
+        inferred = shape_inference.infer_shapes(bare, data_prop=True)
+    for node in doubtful:
+        inferred.graph.node[node.index].CopyFrom(node.proto)
+    _add_written(inferred, proto)
+    return inferred
+
+
+def _is_doubtful(node: Node) -> bool:
+    return node.op_type in _SHAPED and (
+        bool(node.integer("ceil_mode")) or node.attributes.get("auto_pad", "NOTSET") != "NOTSET"
+    )
+
+
+def _extents(inferred: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    graph = inferred.graph
+    known = {}
+    for value in (*graph.value_info, *graph.output, *graph.input):
+        kind = value.type.tensor_type
+        if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
+            known[value.name] = tuple(dim.dim_value for dim in kind.shape.dim)
+    return known
+
+
+def _settle(bare: onnx.ModelProto, nodes: Sequence[Node], extents: Mapping[str, tuple[int, ...]]) -> bool:
+    """Correct the first node whose inferred outputs are not ours; whether there was one."""
+    for node in nodes:
+        source, result = extents.get(node.inputs[0]), extents.get(node.outputs[0])
+        shape = None if source is None else _shape(node, source[2:])
+        if shape is None or result is None or shape.output == result[2:] or min(shape.output) < 1:
+            continue
+        pads = [*shape.pads]
+        rank = len(shape.axes)
+        for at, axis in enumerate(shape.axes):
+            pads[rank + at] = (axis.outputs - 1) * axis.stride + axis.effective - axis.size - axis.pad_begin
+        patched = bare.graph.node[node.index]
+        kept = [each for each in node.proto.attribute if each.name not in _PADDING]
+        del patched.attribute[:]
+        patched.attribute.extend([*kept, helper.make_attribute("pads", pads)])
+        return True
+    return False
+
+
+def _shape(node: Node, sizes: tuple[int, ...]) -> PoolShape | None:
+    """The pooling's shape; None where its attributes are refused later on."""
+    rank = len(sizes)
+    kernel = node.integers("kernel_shape") or ()
+    strides = node.integers("strides") or (1,) * rank
+    dilations = node.integers("dilations") or (1,) * rank
+    given = node.integers("pads")
+    lengths = {len(kernel), len(strides), len(dilations), rank, rank if given is None else len(given) // 2}
+    if lengths != {rank} or not rank or min(*kernel, *strides, *dilations, *sizes) < 1:
+        return None
+    try:
+        pads = resolve_pads(
+            str(node.attributes.get("auto_pad", "NOTSET")),
+            given,
+            sizes,
+            kernel,
+            strides,
+            dilations,
+            ceil_mode=bool(node.integer("ceil_mode")),
+        )
+    except LanefoldError:
+        return None
+    return pool_shape(sizes, kernel, strides, dilations, pads.pads, ceil_mode=pads.ceil_mode)
+
+
+def _add_written(inferred: onnx.ModelProto, proto: onnx.ModelProto) -> None:
+    """Keep what the model writes about tensors of which inference knows nothing."""
+    known = {v.name for v in inferred.graph.value_info}
+    inferred.graph.value_info.extend(v for v in proto.graph.value_info if v.name not in known)
+    for value, written in zip(inferred.graph.output, proto.graph.output, strict=True):
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            value.type.CopyFrom(written.type)
