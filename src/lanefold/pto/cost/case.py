@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -136,7 +136,8 @@ class Columns:
     @cached_property
     def whole(self) -> Bools:
         """Whether the valid region is the whole tile and known at compile time."""
-        return self.static_shape & (self.valid_rows == self.rows) & (self.valid_cols == self.cols)
+        same: Bools = (self.valid_rows == self.rows) & (self.valid_cols == self.cols)
+        return same & self.static_shape
 
     @cached_property
     def row_blocks(self) -> Ints:
@@ -147,3 +148,14 @@ class Columns:
     def floating(self) -> bool:
         """Whether the element type is a floating-point type of the vector unit."""
         return self.dtype in ("f32", "f16")
+
+    def part(self, span: slice) -> Columns:
+        """Some of the configurations."""
+        return replace(
+            self,
+            rows=self.rows[span],
+            cols=self.cols[span],
+            valid_rows=self.valid_rows[span],
+            valid_cols=self.valid_cols[span],
+            static_shape=self.static_shape[span],
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -152,27 +152,29 @@ class _Walk:
     dtype: str
     first: bool = True
     after_barrier: bool = False
+    terms: dict[str, float] = field(default_factory=lambda: {"startup": 0, "repeats": 0, "barriers": 0})
 
-    def price(self, step: Step) -> tuple[int, str]:
+    def price(self, step: Step) -> int:
         if step.name == "PIPE_V":
             self.after_barrier = True
-            return 0, "repeats"
+            return 0
         row = REFERENCE[step.name, self.dtype]
-        cycles = (step.operands[0] if step.operands else 0) * row.per_repeat
-        if self.first:
-            cycles += row.startup
-        if self.after_barrier:
-            cycles += row.interval
+        startup = row.startup if self.first else 0
+        interval = row.interval if self.after_barrier else 0
+        repeats = (step.operands[0] if step.operands else 0) * row.per_repeat
         self.first = self.after_barrier = False
-        return cycles, "repeats"
+        for term, cycles in (("startup", startup), ("repeats", repeats), ("barriers", interval)):
+            self.terms[term] += cycles
+        return startup + repeats + interval
 
 
-def walk(sequence: Instructions, dtype: str) -> tuple[int, Instructions]:
-    """Cycles of a sequence and the sequence with the cycles of each step; 0 where an instruction has no parameters."""
-    if any(_unpriced(sequence.nodes, dtype)):
-        return 0, sequence
-    total, nodes = _walk(sequence.nodes, _Walk(dtype))
-    return total, Instructions(tuple(nodes))
+def walk(sequence: Instructions, dtype: str) -> tuple[int, Instructions, dict[str, float]]:
+    """Cycles, the sequence with the cycles of each step, and the cycles by kind; 0 where parameters are missing."""
+    if _unpriced(sequence.nodes, dtype):
+        return 0, sequence, {}
+    state = _Walk(dtype)
+    total, nodes = _walk(sequence.nodes, state)
+    return total, Instructions(tuple(nodes)), state.terms
 
 
 def _unpriced(nodes: Sequence[Node], dtype: str) -> list[str]:
@@ -195,12 +197,15 @@ def _walk(nodes: Sequence[Node], state: _Walk) -> tuple[int, list[Node]]:
     priced: list[Node] = []
     for node in nodes:
         if isinstance(node, Step):
-            cycles, _ = state.price(node)
+            cycles = state.price(node)
             total += cycles
             priced.append(replace(node, cycles=cycles))
             continue
         once, first = _walk(node.body, state)
+        before = dict(state.terms)
         steady, again = _walk(node.body, state)
+        for term, value in state.terms.items():
+            state.terms[term] = before[term] + (value - before[term]) * (node.times - 1)
         total += once + steady * (node.times - 1)
         priced += [Loop(node.times, tuple(again))] if first == again else _peeled(first, again, node.times - 1)
     return total, priced
