@@ -45,13 +45,13 @@ def check_word(owner: str, field: str, got: str, allowed: Sequence[str]) -> None
         )
 
 
-def check_shape(owner: str, field: str, shape: Sequence[int], low: int = 1, high: int = 32) -> None:
-    """Refuse a shape with a rank outside ``low`` … ``high`` or an extent below 1."""
+def check_shape(owner: str, field: str, shape: Sequence[int], low: int = 1, high: int = 32, room: int = 1) -> None:
+    """Refuse a shape with a rank outside ``low`` … ``high`` or an extent below 1; the cure has extents of ``room``."""
     rank = len(shape)
     if low <= rank <= high and all(extent >= 1 for extent in shape):
         return
-    healed = tuple(max(int(extent), 1) for extent in shape)[:high]
-    healed = healed + (1,) * (low - len(healed))
+    healed = tuple(int(extent) if extent >= 1 else room for extent in shape)[:high]
+    healed = healed + (room,) * (low - len(healed))
     raise RULE_SHAPE.error(
         f"{owner} cannot work on {field} {list(shape)}",
         got=list(shape),

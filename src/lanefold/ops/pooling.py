@@ -80,7 +80,8 @@ class Pool:
         check_word("Pool", "operator", self.operator, POOL_OPERATORS)
         check_element("Pool", self.operator, self.element, self.dtype)
         check_dtype(self.output_dtype)
-        check_shape("Pool", "input_shape", self.input_shape, 3, 5)
+        room = max([1, *(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=False))])
+        check_shape("Pool", "input_shape", self.input_shape, 3, 5, room)
         self._check_attributes(rank)
         self._check_windows()
 

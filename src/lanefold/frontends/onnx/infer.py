@@ -12,14 +12,14 @@ from lanefold.frontends.onnx.nodes import Node
 from lanefold.ops import PoolShape, pool_shape, resolve_pads
 
 _SHAPED = frozenset({"MaxPool", "AveragePool", "LpPool"})
-_PADDING = frozenset({"auto_pad", "pads", "ceil_mode"})
+_WINDOW = frozenset({"auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"})
 
 
 def infer(proto: onnx.ModelProto, nodes: Sequence[Node]) -> onnx.ModelProto:
     """The model with types from the operators' own rules; shapes written inside the graph are not trusted.
 
-    The onnx package keeps the last window of ceil mode where the operator's rule drops it. Such a node is therefore
-    given pads that lead to the right number of outputs, until all pooling shapes agree.
+    The onnx package keeps the last window of ceil mode where the operator's rule drops it. For inference such a node
+    is therefore given a plain window that leads to the right number of outputs, until all pooling shapes agree.
     """
     bare = onnx.ModelProto()
     bare.CopyFrom(proto)
@@ -60,14 +60,14 @@ def _settle(bare: onnx.ModelProto, nodes: Sequence[Node], extents: Mapping[str, 
         shape = None if source is None else _shape(node, source[2:])
         if shape is None or result is None or shape.output == result[2:] or min(shape.output) < 1:
             continue
-        pads = [*shape.pads]
-        rank = len(shape.axes)
-        for at, axis in enumerate(shape.axes):
-            pads[rank + at] = (axis.outputs - 1) * axis.stride + axis.effective - axis.size - axis.pad_begin
         patched = bare.graph.node[node.index]
-        kept = [each for each in node.proto.attribute if each.name not in _PADDING]
+        kept = [each for each in node.proto.attribute if each.name not in _WINDOW]
+        kernel = [max(axis.size - axis.outputs + 1, 1) for axis in shape.axes]
+        pads = [0] * len(kernel) + [max(axis.outputs - axis.size, 0) for axis in shape.axes]
         del patched.attribute[:]
-        patched.attribute.extend([*kept, helper.make_attribute("pads", pads)])
+        patched.attribute.extend(
+            [*kept, helper.make_attribute("kernel_shape", kernel), helper.make_attribute("pads", pads)]
+        )
         return True
     return False
 
