@@ -57,6 +57,7 @@ class Access:
         pattern: (step, num) pairs in elements, outermost first; pair 0 is the partition pair (pitch, partitions), the
             last pair is innermost and fastest.
         name: what the user calls the operand, for findings.
+        offset: elements between the first element of its memory location and its own.
     """
 
     memory: Memory
@@ -65,6 +66,7 @@ class Access:
     dtype: str
     pattern: tuple[Pair, ...]
     name: str = ""
+    offset: int = 0
 
     @property
     def channels(self) -> int:

@@ -173,7 +173,7 @@ def _access(operand: object, allocations: Mapping[str, Any], name: str) -> Acces
     rows, byte = divmod(start, row) if row > 0 else (0, start)
     home = location.addr if memory == "SB" else location.bank * isa.GEOMETRY["v2"].psum_bank_bytes + location.addr
     pattern = tuple((step, num) for step, num in parsed.ap)
-    return Access(memory, location.base + rows, home + byte, parsed.dtype, pattern, parsed.memref)
+    return Access(memory, location.base + rows, home + byte, parsed.dtype, pattern, parsed.memref, parsed.offset)
 
 
 def _location(parsed: PhysicalAp, allocations: Mapping[str, Any], place: Place) -> MemoryLocation:

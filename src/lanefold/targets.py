@@ -1,0 +1,100 @@
+"""The targets by name; the only place that knows both instruction sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lanefold.diagnostics import Cure, Rule
+from lanefold.numerics.dtypes import nearest_names
+from lanefold.program import Program, Target
+from lanefold.program.files import MARK, damaged
+from lanefold.program.saved import read_document
+
+_NAME = Rule("TARGET-NAME", "A target is one that lanefold knows.", "Target table", usage=True)
+_READING = Rule("TARGET-READING", "A reading is one that the target has.", "Target table, readings", usage=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """One row of the target table: what the name stands for, and how its object is made."""
+
+    name: str
+    chip: str
+    instruction_set: str
+    generation: str
+    readings: Mapping[str, tuple[str, ...]]
+    make: Callable[..., Target]
+
+
+def _tpb(name: str, generation: str) -> Callable[..., Target]:
+    def make(**readings: str) -> Target:
+        from lanefold.tpb.target import TpbTarget
+
+        return TpbTarget(name, generation, **readings)  # type: ignore[arg-type]
+
+    return make
+
+
+_TPB_READINGS = {"opcodes": ("reference", "headers"), "numerics": ("birsim", "device")}
+
+TARGETS: dict[str, TargetRow] = {
+    row.name: row
+    for row in (
+        TargetRow("trn1", "Trainium, Inferentia2", "TPB", "v2", _TPB_READINGS, _tpb("trn1", "v2")),
+        TargetRow("trn2", "Trainium2", "TPB", "v3", _TPB_READINGS, _tpb("trn2", "v3")),
+        TargetRow("trn3", "Trainium3", "TPB", "v4", _TPB_READINGS, _tpb("trn3", "v4")),
+    )
+}
+"""Targets by name; the first value of a reading is its default."""
+
+
+def target(name: str, **readings: str) -> Target:
+    """The target of a name, with its readings; readings left out take their default.
+
+    Raises:
+        LanefoldError: if there is no such target or reading.
+    """
+    row = TARGETS.get(name.lower()) if isinstance(name, str) else None
+    if row is None:
+        near = nearest_names(str(name).lower(), list(TARGETS))[0]
+        raise _NAME.error(
+            f"there is no target {name!r}",
+            got=repr(name),
+            allowed=", ".join(TARGETS),
+            cures=[Cure(f"write {near}", {"target": near})],
+        )
+    chosen = {key: values[0] for key, values in row.readings.items()}
+    for key, value in readings.items():
+        if value not in row.readings.get(key, ()):
+            known = row.readings.get(key)
+            raise _READING.error(
+                f"{key} {value!r} is no reading of {row.name}",
+                got=f"{key}={value!r}",
+                allowed=f"{key}: {', '.join(known)}" if known else f"readings {', '.join(row.readings)}",
+                cures=[f"write {key}={known[0]!r}" if known else f"leave {key} out"],
+            )
+        chosen[key] = value
+    return row.make(**chosen)
+
+
+def load(path: str | Path) -> Program:
+    """Reads a program that `Program.save` wrote; its saved bytes are what runs.
+
+    Raises:
+        LanefoldError: if the folder holds no program or a file of it is damaged.
+    """
+    folder = Path(path)
+    document = read_document(folder)
+    try:
+        described: dict[str, Any] = document["attributes"]["lanefold"]
+        name, readings = described["target"], dict(described["readings"])
+    except (KeyError, TypeError) as error:
+        raise damaged(
+            folder, MARK, f"{MARK} names no target", repr(error)[:80], "a program written by lanefold"
+        ) from None
+    made: Any = target(name, **readings)
+    loaded: Program = made.load(folder, document)
+    return loaded

@@ -1,0 +1,293 @@
+"""Pooling: clipped windows, one instruction per class of equal windows, tiled to the state buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from lanefold.diagnostics import Place, Rule
+from lanefold.numerics.dtypes import by_name
+from lanefold.ops import AxisWindows, Pool
+from lanefold.tpb.lower.dims import GREATEST_NUM, GREATEST_STEP, PARTITIONS, pieces
+from lanefold.tpb.lower.elements import mapped, mapped_bytes
+from lanefold.tpb.lower.plan import Builder, Fill, Region, Transfer
+
+RULE_WINDOW_SIZE = Rule(
+    "TPB-LOWER-WINDOW",
+    "The input of one window fits a partition of the state buffer, and its pattern fits 16-bit steps and nums.",
+    "State-buffer size per partition; TENSOR4D descriptor",
+)
+
+
+class Part(NamedTuple):
+    """Consecutive outputs of one axis with equal windows: the windows begin at ``begin``, one stride apart."""
+
+    first: int
+    outputs: int
+    begin: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a plane as it lies on chip: ``extent`` elements, of which ``real`` from ``shift`` on are loaded."""
+
+    extent: int
+    real: int
+    shift: int
+    stride: int
+    dilation: int
+    outputs: int
+    parts: tuple[Part, ...]
+
+    def span(self, first: int, outputs: int) -> tuple[int, int]:
+        """Elements [low, high) that some consecutive outputs read."""
+        low, high = self.extent, 0
+        for part in self.inside(first, outputs):
+            low = min(low, part.begin)
+            high = max(high, part.begin + (part.outputs - 1) * self.stride + (part.size - 1) * self.dilation + 1)
+        return low, high
+
+    def inside(self, first: int, outputs: int) -> Iterator[Part]:
+        """The parts of some consecutive outputs, cut to them."""
+        for part in self.parts:
+            start, stop = max(part.first, first), min(part.first + part.outputs, first + outputs)
+            if start < stop:
+                yield Part(start, stop - start, part.begin + (start - part.first) * self.stride, part.size)
+
+
+def axis_of(windows: AxisWindows, padded: bool) -> Axis:
+    """One axis, either clipped to its real elements or with its pads lying in memory as zeros."""
+    if not padded:
+        parts = tuple(Part(each.first, each.outputs, each.begin, each.size) for each in windows.classes)
+        return Axis(
+            windows.size, windows.size, 0, windows.stride, windows.dilation, windows.outputs, _joined(parts, windows)
+        )
+    parts = tuple(Part(each.first, each.outputs, each.first * windows.stride, each.counted) for each in windows.classes)
+    extent = windows.pad_begin + windows.size + windows.pad_end
+    return Axis(
+        extent,
+        windows.size,
+        windows.pad_begin,
+        windows.stride,
+        windows.dilation,
+        windows.outputs,
+        _joined(parts, windows),
+    )
+
+
+def _joined(parts: Sequence[Part], windows: AxisWindows) -> tuple[Part, ...]:
+    """Neighbours whose windows are equally large and go on one stride apart are one part."""
+    joined: list[Part] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if last and last.size == part.size and last.begin + last.outputs * windows.stride == part.begin:
+            joined[-1] = last._replace(outputs=last.outputs + part.outputs)
+        else:
+            joined.append(part)
+    return tuple(joined)
+
+
+WHOLE = Axis(1, 1, 0, 1, 1, 1, (Part(0, 1, 0, 1),))
+"""The missing row axis of a one-dimensional pooling."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A two-dimensional pooling of ``channels`` maps, from one DRAM tensor to another."""
+
+    source: str
+    result: str
+    channels: int
+    rows: Axis
+    columns: Axis
+    operator: str
+    element: str
+    dtype: str
+    out_dtype: str
+
+
+def lower_pool(builder: Builder, op: Pool) -> str:
+    """Adds a pooling's items to a builder and returns its route.
+
+    One and two spatial axes are one pass over planes; three are a pass over the last two axes and one over the first,
+    which maxima and sums allow as they are and averages because their divisor is a product over the axes.
+
+    Raises:
+        LanefoldError: if a single window does not fit a partition.
+    """
+    padded = op.operator == "average" and op.count_include_pad and any(op.pads)
+    axes = [axis_of(windows, padded) for windows in op.shape.axes]
+    if padded:
+        builder.note("pads are counted and lie in memory as zeros")
+    channels = prod(op.input_shape[:2])
+    source = builder.tensor("in0", prod(op.input_shape), op.dtype)
+    result = builder.tensor("out0", prod(op.output_shape), op.output_dtype)
+    if len(axes) < 3:
+        rows, columns = (WHOLE, axes[0]) if len(axes) == 1 else axes
+        return _planes(
+            builder,
+            Plane(source, result, channels, rows, columns, op.operator, op.element, op.dtype, op.output_dtype),
+        )
+    depth, rows, columns = axes
+    middle_dtype = op.dtype if op.operator == "max" else "float32"
+    slices = channels * depth.real
+    middle = builder.tensor("between", slices * rows.outputs * columns.outputs, middle_dtype)
+    builder.note("three axes in two passes: the last two, then the first")
+    _planes(builder, Plane(source, middle, slices, rows, columns, op.operator, op.element, op.dtype, middle_dtype))
+    area = rows.outputs * columns.outputs
+    flat = Axis(area, area, 0, 1, 1, area, (Part(0, area, 0, 1),))
+    return _planes(
+        builder,
+        Plane(middle, result, channels, depth, flat, op.operator, "identity", middle_dtype, op.output_dtype),
+    )
+
+
+def _planes(builder: Builder, plane: Plane) -> str:
+    block_rows, block_columns = _block(builder, plane)
+    if block_rows < plane.rows.outputs or block_columns < plane.columns.outputs:
+        builder.note(f"tiles of {block_rows} × {block_columns} outputs, so that a map fits a partition")
+    if plane.channels > PARTITIONS:
+        builder.note(f"{-(-plane.channels // PARTITIONS)} groups of {PARTITIONS} partitions")
+    for channel, partitions in pieces(plane.channels, PARTITIONS):
+        for row, row_count in pieces(plane.rows.outputs, block_rows):
+            for column, column_count in pieces(plane.columns.outputs, block_columns):
+                _tile(builder, plane, (channel, partitions), (row, row_count), (column, column_count))
+    classes = len(plane.rows.parts) * len(plane.columns.parts)
+    if classes > 1:
+        builder.note(f"{classes} window classes (interior, edges, corners)")
+    return _route(plane)
+
+
+def _route(plane: Plane) -> str:
+    return "pool" if _uses_pool(plane) else "tensor_reduce (free-axis XY)"
+
+
+def _uses_pool(plane: Plane) -> bool:
+    """Sums have no pool function, and 32-bit integers only stay exact on the reduce path."""
+    return plane.operator != "add" and plane.dtype != "int32"
+
+
+def _block(builder: Builder, plane: Plane) -> tuple[int, int]:
+    """Outputs per tile, rows and columns, such that a tile fits a partition and its patterns fit their fields."""
+    block_rows, block_columns = plane.rows.outputs, plane.columns.outputs
+    while not _fits(builder, plane, block_rows, block_columns):
+        if block_rows > 1:
+            block_rows = -(-block_rows // 2)
+        elif block_columns > 1:
+            block_columns = -(-block_columns // 2)
+        else:
+            size = max(part.size for part in plane.rows.parts) * max(part.size for part in plane.columns.parts)
+            raise RULE_WINDOW_SIZE.error(
+                f"a window of {size} elements does not fit a partition of the state buffer",
+                got=f"{size} × {by_name(plane.dtype).bytes} bytes",
+                allowed=f"at most {builder.capacity} bytes per partition on {builder.generation}",
+                place=Place(node=builder.node),
+                cures=["pool in two steps with smaller windows, or keep the node on the host"],
+            )
+    return block_rows, block_columns
+
+
+def _fits(builder: Builder, plane: Plane, block_rows: int, block_columns: int) -> bool:
+    height = _reach(plane.rows, block_rows)
+    width = _reach(plane.columns, block_columns)
+    row_steps = max(plane.rows.stride, plane.rows.dilation) * width
+    column_steps = max(plane.columns.stride, plane.columns.dilation)
+    if max(row_steps, column_steps, block_columns) > GREATEST_STEP:
+        return False
+    if max(block_rows, block_columns, height, width) > GREATEST_NUM:
+        return False
+    per_element = by_name(plane.dtype).bytes + mapped_bytes(plane.dtype, plane.element)
+    needed = height * width * per_element + block_rows * block_columns * by_name(plane.out_dtype).bytes
+    return needed + 16 <= builder.capacity
+
+
+def _reach(axis: Axis, block: int) -> int:
+    """Elements that ``block`` consecutive outputs read at most."""
+    widest = max(part.size for part in axis.parts)
+    return min(axis.extent, (block - 1) * axis.stride + (widest - 1) * axis.dilation + 1)
+
+
+def _tile(
+    builder: Builder, plane: Plane, channels: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]
+) -> None:
+    channel, partitions = channels
+    top, bottom = plane.rows.span(*rows)
+    left, right = plane.columns.span(*columns)
+    width = right - left
+    builder.restart()
+    source = builder.region("map", (bottom - top) * width, plane.dtype, partitions)
+    _load(builder, plane, source, channel, (top, bottom), (left, right))
+    if plane.element != "identity":
+        source = mapped(builder, source, plane.element)
+    result = builder.region("result", rows[1] * columns[1], plane.out_dtype, partitions)
+    for row_part in plane.rows.inside(*rows):
+        for column_part in plane.columns.inside(*columns):
+            _windows(builder, plane, source, result, row_part, column_part, (top, left, width, rows[0], columns))
+    builder.items.append(
+        Transfer(
+            "save",
+            plane.result,
+            channel * plane.rows.outputs * plane.columns.outputs + rows[0] * plane.columns.outputs + columns[0],
+            (plane.rows.outputs * plane.columns.outputs, plane.columns.outputs, 1),
+            result.access([(columns[1], rows[1]), (1, columns[1])]),
+        )
+    )
+
+
+def _load(
+    builder: Builder, plane: Plane, source: Region, channel: int, rows: tuple[int, int], columns: tuple[int, int]
+) -> None:
+    width = columns[1] - columns[0]
+    low_row, high_row = _real(plane.rows, rows)
+    low_column, high_column = _real(plane.columns, columns)
+    if (high_row - low_row, high_column - low_column) != (rows[1] - rows[0], width):
+        builder.items.append(Fill(source.access([(1, source.elements)])))
+    if low_row >= high_row or low_column >= high_column:
+        return
+    start = (low_row - rows[0]) * width + low_column - columns[0]
+    row, column = low_row - plane.rows.shift, low_column - plane.columns.shift
+    builder.items.append(
+        Transfer(
+            "load",
+            plane.source,
+            (channel * plane.rows.real + row) * plane.columns.real + column,
+            (plane.rows.real * plane.columns.real, plane.columns.real, 1),
+            source.access([(width, high_row - low_row), (1, high_column - low_column)], start),
+        )
+    )
+
+
+def _real(axis: Axis, span: tuple[int, int]) -> tuple[int, int]:
+    """The part of a span that holds real elements."""
+    return max(span[0], axis.shift), min(span[1], axis.shift + axis.real)
+
+
+def _windows(
+    builder: Builder,
+    plane: Plane,
+    source: Region,
+    result: Region,
+    row: Part,
+    column: Part,
+    tile: tuple[int, int, int, int, tuple[int, int]],
+) -> None:
+    """One instruction for the windows of one class: window pairs innermost, output pairs around them."""
+    top, left, width, first_row, (first_column, column_count) = tile
+    pairs = [
+        (plane.rows.stride * width, row.outputs),
+        (plane.columns.stride, column.outputs),
+        (plane.rows.dilation * width, row.size),
+        (plane.columns.dilation, column.size),
+    ]
+    operand = source.access(pairs, (row.begin - top) * width + column.begin - left)
+    out = result.access(
+        [(column_count, row.outputs), (1, column.outputs)],
+        (row.first - first_row) * column_count + column.first - first_column,
+    )
+    if _uses_pool(plane):
+        builder.instruction("Pool", [operand], [out], "Pool", func="Max" if plane.operator == "max" else "Avg")
+    else:
+        builder.instruction("TensorReduce", [operand], [out], "DVE", op=plane.operator, axis="XY")
