@@ -4,5 +4,19 @@ from lanefold.tpb import bir
 from lanefold.tpb.binary import Bundle, Stream, decode, encode
 from lanefold.tpb.instruction import Instruction, Sync
 from lanefold.tpb.patterns import Access
+from lanefold.tpb.text import Explanation, assemble, disassemble, explain
 
-__all__ = ["Access", "Bundle", "Instruction", "Stream", "Sync", "bir", "decode", "encode"]
+__all__ = [
+    "Access",
+    "Bundle",
+    "Explanation",
+    "Instruction",
+    "Stream",
+    "Sync",
+    "assemble",
+    "bir",
+    "decode",
+    "disassemble",
+    "encode",
+    "explain",
+]

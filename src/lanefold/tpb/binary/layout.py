@@ -41,6 +41,8 @@ UNKNOWN = -1
 
 INDIRECT20B = np.dtype([("index_addr", "<u4"), ("data_addr", "<u4"), ("num_elem", "<u2"), ("reserved", "u1", (10,))])
 """The indirect form of a 20-byte descriptor (INDIRECT20B)."""
+INDIRECT_SINCE: isa.Generation = "v4"
+"""First generation whose 20-byte memory patterns may be indirect (ISA headers: MEM_PATTERN4D)."""
 
 
 def descriptor(slots: int) -> np.dtype[np.void]:

@@ -219,6 +219,16 @@ class Stream:
         """The stream as it stands in a ``.bin`` file."""
         return self.words.tobytes()
 
+    def __eq__(self, other: object) -> bool:
+        """Streams are equal that have the same bytes, generation and opcode reading."""
+        if not isinstance(other, Stream):
+            return NotImplemented
+        alike = (self.generation, self.opcodes) == (other.generation, other.opcodes)
+        return alike and np.array_equal(self.words, other.words)
+
+    # A stream can be a view of a buffer that changes.
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"<Stream of {len(self)} bundles, {self.generation}, opcodes {self.opcodes}>"
 
