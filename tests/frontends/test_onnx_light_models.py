@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import FakeTarget
+from fake_target import FakeTarget
 
 from lanefold.frontends.onnx import compile_model, plan_model, random_inputs, verify
 from lanefold.host import HostStep
