@@ -226,6 +226,10 @@ def _storage(shape: TileType) -> tuple[Array, Array, int, int]:
     return flat, flat.reshape(shape.rows, shape.cols), shape.cols, 1
 
 
+_SIGNATURES: dict[tuple[TileType, bool, int | None], int] = {}
+"""A number for every kind of tile met so far, so that calls on tiles of known kinds are recognised quickly."""
+
+
 class Tile:
     """A tile with data: ``array`` is its capacity in logical order (rows × cols), ``valid`` the valid part of it.
 
@@ -247,7 +251,7 @@ class Tile:
         LanefoldError: PTO-TILE-* for tiles that cannot exist, PTO-*-NAME for unknown names.
     """
 
-    __slots__ = ("address", "array", "column_step", "dynamic", "flat", "row_step", "signature", "type", "valid")
+    __slots__ = ("_address", "array", "column_step", "dynamic", "flat", "row_step", "signature", "type", "valid")
 
     type: TileType
     array: Array
@@ -255,9 +259,9 @@ class Tile:
     flat: Array
     row_step: int
     column_step: int
-    address: int | None
     dynamic: bool
-    signature: tuple[object, ...]
+    signature: int
+    _address: int | None
 
     def __init__(
         self,
@@ -293,13 +297,24 @@ class Tile:
         self.flat, self.array, self.row_step, self.column_step = _storage(self.type)
         if data is not None:
             self.array[...] = data
-        self.address = address
+        self._address = address
         self.dynamic = dynamic
         self._settle()
 
     def _settle(self) -> None:
         self.valid = self.array[: self.type.valid_rows, : self.type.valid_cols]
-        self.signature = (self.type, self.dynamic, self.address)
+        key = (self.type, self.dynamic, self._address)
+        self.signature = _SIGNATURES.setdefault(key, len(_SIGNATURES))
+
+    @property
+    def address(self) -> int | None:
+        """Byte address in local memory, None where the tile is not placed."""
+        return self._address
+
+    def place(self, address: int | None) -> None:
+        """Give the tile a byte address in local memory, or take it away with None."""
+        self._address = address
+        self._settle()
 
     @property
     def valid_rows(self) -> int:

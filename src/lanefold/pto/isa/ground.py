@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanefold.numerics.dtypes import PTO_NAMES
 from lanefold.pto.isa.rows import Confidence, ElementType, Form, Layout, Target
 
 _KIB = 1024
@@ -9,17 +10,17 @@ _KIB = 1024
 ELEMENTS: dict[str, ElementType] = {
     row.name: row
     for row in (
-        ElementType("f32", 4, "float", "float", "float32"),
-        ElementType("f16", 2, "float", "half", "float16"),
-        ElementType("bf16", 2, "float", "bfloat16_t", "bfloat16"),
-        ElementType("i8", 1, "signed", "int8_t", "int8"),
-        ElementType("u8", 1, "unsigned", "uint8_t", "uint8"),
-        ElementType("i16", 2, "signed", "int16_t", "int16"),
-        ElementType("u16", 2, "unsigned", "uint16_t", "uint16"),
-        ElementType("i32", 4, "signed", "int32_t", "int32"),
-        ElementType("u32", 4, "unsigned", "uint32_t", "uint32"),
-        ElementType("i64", 8, "signed", "int64_t", "int64"),
-        ElementType("u64", 8, "unsigned", "uint64_t", "uint64"),
+        ElementType("f32", 4, "float", "float", PTO_NAMES["f32"]),
+        ElementType("f16", 2, "float", "half", PTO_NAMES["f16"]),
+        ElementType("bf16", 2, "float", "bfloat16_t", PTO_NAMES["bf16"]),
+        ElementType("i8", 1, "signed", "int8_t", PTO_NAMES["i8"]),
+        ElementType("u8", 1, "unsigned", "uint8_t", PTO_NAMES["u8"]),
+        ElementType("i16", 2, "signed", "int16_t", PTO_NAMES["i16"]),
+        ElementType("u16", 2, "unsigned", "uint16_t", PTO_NAMES["u16"]),
+        ElementType("i32", 4, "signed", "int32_t", PTO_NAMES["i32"]),
+        ElementType("u32", 4, "unsigned", "uint32_t", PTO_NAMES["u32"]),
+        ElementType("i64", 8, "signed", "int64_t", PTO_NAMES["i64"]),
+        ElementType("u64", 8, "unsigned", "uint64_t", PTO_NAMES["u64"]),
     )
 }
 

@@ -1,0 +1,92 @@
+"""Tiles as the loops see them: one flat array, one start per tile, steps between rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanefold.pto.tiles import Tile
+
+Array = npt.NDArray[Any]
+Index = npt.NDArray[np.int64]
+
+ONE_TILE: Index = np.zeros(1, np.int64)
+_PARALLEL_BYTES = 1 << 22
+_WORKERS = 2
+
+
+@dataclass(slots=True)
+class Block:
+    """Tiles of one type in one flat array; ``starts`` and steps count elements."""
+
+    flat: Array
+    starts: Index
+    row_step: int
+    column_step: int
+
+    def view(self, rows: int, cols: int) -> Array | None:
+        """The valid parts as one array [tiles, rows, cols], or None where the tiles do not lie evenly."""
+        starts = self.starts
+        size = self.flat.itemsize
+        apart = int(starts[1] - starts[0]) if starts.size > 1 else 0
+        if starts.size > 2 and np.any(np.diff(starts) != apart):
+            return None
+        steps = (apart * size, self.row_step * size, self.column_step * size)
+        return np.ndarray(
+            (starts.size, rows, cols), self.flat.dtype, self.flat.view(np.uint8), int(starts[0]) * size, steps
+        )
+
+    def part(self, tiles: slice) -> Block:
+        """Some of the tiles."""
+        return Block(self.flat, self.starts[tiles], self.row_step, self.column_step)
+
+    def cast(self, dtype: np.dtype[Any]) -> Block:
+        """The same tiles with every element converted."""
+        return (
+            self
+            if self.flat.dtype == dtype
+            else Block(_convert(self.flat, dtype), self.starts, self.row_step, self.column_step)
+        )
+
+
+def _convert(flat: Array, dtype: np.dtype[Any]) -> Array:
+    with np.errstate(all="ignore"):
+        converted: Array = flat.astype(dtype)
+    return converted
+
+
+def block_of(tile: Tile) -> Block:
+    """One data tile as a block."""
+    return Block(tile.flat, ONE_TILE, tile.row_step, tile.column_step)
+
+
+def scatter_lines(block: Block, values: Array, step: int) -> None:
+    """Write one line per tile: ``values`` has shape [tiles, count]; the line's elements are ``step`` apart."""
+    count = values.shape[1]
+    if values.shape[0] == 1:
+        start = int(block.starts[0])
+        block.flat[start : start + (count - 1) * step + 1 : step] = values[0]
+    else:
+        block.flat[block.starts[:, None] + np.arange(0, count * step, step)] = values
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_WORKERS, thread_name_prefix="lanefold-pto")
+
+
+def spread(tiles: int, bytes_read: int, work: Callable[[slice], None]) -> None:
+    """Do the work for all tiles, in two threads where it is large; each result is computed by one thread alone."""
+    if tiles < _WORKERS or bytes_read < _PARALLEL_BYTES:
+        work(slice(0, tiles))
+        return
+    cut = [tiles * k // _WORKERS for k in range(_WORKERS + 1)]
+    parts = [_pool().submit(work, slice(a, b)) for a, b in zip(cut, cut[1:], strict=False)]
+    for part in parts:
+        part.result()
