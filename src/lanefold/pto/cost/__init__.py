@@ -15,9 +15,9 @@ from lanefold.pto.cost.case import Case, Columns
 from lanefold.pto.cost.request import MODELS
 from lanefold.pto.cost.sequence import Instructions
 from lanefold.pto.cost.tables import CLOCK_MHZ
-from lanefold.pto.cost.validity import Validity
+from lanefold.pto.cost.validity import LEVELS, Validity
 
-__all__ = ["MODELS", "VERSIONS", "Cost", "CostColumns", "Validity", "cost", "cost_columns"]
+__all__ = ["LEVELS", "MODELS", "VERSIONS", "Cost", "CostColumns", "Validity", "cost", "cost_columns"]
 
 VERSIONS: Mapping[str, str] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanefold.pto.cost import parameters
-from lanefold.pto.cost.case import Columns, Ints
+from lanefold.pto.cost.case import Bools, Columns, Ints
 from lanefold.pto.cost.figures import BY_SHAPE, FIGURES, UNEXPLAINED
 from lanefold.pto.cost.kernels import expand, rows
 from lanefold.pto.cost.kernels.elementwise import JOINED
@@ -97,7 +97,7 @@ def _row_reduce(c: Columns) -> list[Term]:
     return terms + _special_terms(c, special) if special.any() else terms
 
 
-def _special(c: Columns) -> npt.NDArray[np.bool_]:
+def _special(c: Columns) -> Bools:
     found = np.zeros(len(c.rows), np.bool_)
     if c.dtype == "f32" and c.dst_layout == "DN":
         for height, width in rows.SPECIAL:
@@ -105,7 +105,7 @@ def _special(c: Columns) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _special_terms(c: Columns, special: npt.NDArray[np.bool_]) -> list[Term]:
+def _special_terms(c: Columns, special: Bools) -> list[Term]:
     quantity = {"blocks": np.zeros(len(c.rows), np.int64), "lanes": np.zeros(len(c.rows), np.int64)}
     barriers = np.zeros(len(c.rows), np.int64)
     for (height, width), steps in rows.SPECIAL.items():
@@ -192,20 +192,18 @@ def _column_sum(c: Columns) -> list[Term]:
     repeats = _ceil(c.valid_cols, c.per_repeat)
     pairs = np.zeros(len(c.rows), np.int64)
     barriers = np.zeros(len(c.rows), np.int64)
-    masks = np.zeros(len(c.rows), np.int64)
+    odd = np.zeros(len(c.rows), np.int64)
     left = c.valid_rows
     while (left > 1).any():
         level = left > 1
         pairs += level * (left // 2)
+        odd += level * (left % 2)
         barriers += level * (1 + left % 2)
-        masks += level
         left = left // 2
     name = c.recipe.lanes
-    odd = barriers - masks
     return [
         *_column_start(c),
-        Term(f"{name} repeats", pairs * repeats, "repeats", STREAM[name].slope),
-        Term("row lane mask", masks),
+        Term(f"{name} in pairs", pairs * np.maximum(STREAM[name].slope * repeats, MASKED_FLOOR), "repeats", 1.0),
         *_step(name, c.dtype, barriers, odd * repeats, odd * c.row_blocks),
     ]
 
@@ -253,19 +251,21 @@ def _launch(op: str, name: str, dtype: str) -> Term:
     return Term(f"fill of {name}", 1, "launch", STREAM[name].head + STREAM[name].tail)
 
 
-def _body(c: Columns, name: str) -> list[Term]:
-    """All column repeats over all rows, without barriers."""
+def _body(c: Columns, name: str, counted: Bools | None = None) -> list[Term]:
+    """All column repeats over all rows without barriers; row after row in count mode where ``counted``."""
     narrow = c.cols < c.per_repeat
     columns = np.where(narrow, 1, c.full_repeats + (c.rest > 0))
     masked = narrow | (c.rest > 0)
+    if counted is None:
+        counted = np.zeros(len(c.rows), np.bool_)
     floor = MASKED_FLOOR if STREAM[name].floor else 0
+    each = _repeat_cycles(name, c.dtype)
+    per_row = np.maximum(each * _ceil(c.valid_cols, c.per_repeat), floor)
     return [
-        Term(f"{name} repeats", c.valid_rows * columns, "repeats", _repeat_cycles(name, c.dtype)),
-        Term("lane mask", masked * (_ceil(c.valid_rows, REPEAT_MAX)), "masks", floor),
+        Term(f"{name} repeats", ~counted * c.valid_rows * columns, "repeats", each),
+        Term("lane mask", ~counted * masked * _ceil(c.valid_rows, REPEAT_MAX), "masks", floor),
+        Term(f"{name} row by row", counted * c.valid_rows * per_row, "repeats", 1.0),
     ]
-
-
-_SIBLING = {"vadd": "TADD", "vsub": "TSUB", "vmul": "TMUL", "vdiv": "TDIV", "vmax": "TMAX", "vmin": "TMIN"}
 
 
 def _then(c: Columns) -> list[Term]:
@@ -287,12 +287,13 @@ def _row_expand_op(c: Columns) -> list[Term]:
     long = (c.rows >= expand.LONG_ROWS) & (c.valid_rows >= expand.LONG_ROWS)
     parts = np.where(long, _ceil(c.valid_rows, expand.PIECE["DN"]), 1)
     pipe_fill = STREAM[name].head + STREAM[name].tail
+    counted = ~long & (c.wide | (c.full_repeats > c.valid_rows))
     return [
         Term(f"fill of {name}", 1, "launch", pipe_fill),
         Term("fill of vbrcb", parts * down, "barriers", pipe.head + pipe.tail),
         Term("dup repeat", _ceil(c.valid_rows, 8) * down),
         Term(f"fill of {name} again", (parts - 1) * down, "barriers", pipe_fill),
-        *_body(c, name),
+        *_body(c, name, counted),
         *_then(c),
     ]
 
@@ -303,13 +304,13 @@ def _column_expand(c: Columns) -> list[Term]:
 
 def _column_expand_op(c: Columns) -> list[Term]:
     name, then = c.recipe.lanes, c.recipe.then
+    joined = (c.static_shape & (c.valid_cols == c.cols)) | (c.rows == 1)
     terms = [
         Term(f"fill of {name}", 1, "launch", STREAM[name].head + STREAM[name].tail),
-        *_body(c, name),
+        *_body(c, name, ~joined),
     ]
     if not then:
         return terms
-    joined = (c.static_shape & (c.valid_cols == c.cols)) | (c.rows == 1)
     columns = np.where(c.cols < c.per_repeat, 1, c.full_repeats + (c.rest > 0))
     pipe = STREAM[then]
     repeats = c.valid_rows * columns

@@ -131,6 +131,9 @@ _BUILDERS = {
     "TLOAD": _transfer,
     "TMOV": _transfer,
 }
+_TYPES = ("f32", "f16", "i32", "i16", "i8", "u8", "bf16")
+"""Types the model knows by name; the last three have no parameters."""
+_UNPRICED_TYPES = _TYPES[4:]
 OPS = tuple(_BUILDERS)
 """Operations the reference model has a sequence for."""
 
@@ -147,6 +150,11 @@ def transfer_cycles(case: Case) -> int:
     return case.valid_rows * case.valid_cols * case.size // REFERENCE_BYTES_PER_CYCLE
 
 
+def type_key(dtype: str) -> str:
+    """The type whose parameters the model takes: types it does not know count as 16-bit floats."""
+    return dtype if dtype in _TYPES else "f16"
+
+
 @dataclass
 class _Walk:
     dtype: str
@@ -158,7 +166,7 @@ class _Walk:
         if step.name == "PIPE_V":
             self.after_barrier = True
             return 0
-        row = REFERENCE[step.name, self.dtype]
+        row = REFERENCE[step.name, type_key(self.dtype)]
         startup = row.startup if self.first else 0
         interval = row.interval if self.after_barrier else 0
         repeats = (step.operands[0] if step.operands else 0) * row.per_repeat
@@ -182,7 +190,7 @@ def _unpriced(nodes: Sequence[Node], dtype: str) -> list[str]:
     for node in nodes:
         if isinstance(node, Loop):
             names += _unpriced(node.body, dtype)
-        elif node.name != "PIPE_V" and (node.name, dtype) not in REFERENCE:
+        elif node.name != "PIPE_V" and (node.name, type_key(dtype)) not in REFERENCE:
             names.append(node.name)
     return names
 
@@ -252,6 +260,8 @@ def _column_sum_columns(c: Columns) -> Ints:
 
 
 def _row_expand_columns(c: Columns) -> Ints:
+    if c.dtype in _UNPRICED_TYPES:
+        return np.zeros(len(c.rows), np.int64)
     scalar = STARTUP_BINARY + REFERENCE_DUP_REPEATS * c.valid_rows
     if c.size == 1 or c.src_layout != "DN":
         return scalar

@@ -47,7 +47,7 @@ def refuse(rule: Rule, field: str, got: object, allowed: Sequence[object], cure:
     return rule.error(
         message,
         got=repr(got),
-        allowed=", ".join(str(value) for value in allowed),
+        allowed=", ".join(str(value) or "none" for value in allowed),
         cures=[Cure(f"use {field}={cure!r}", {field: cure})],
         place=Place(field=field),
     )
@@ -108,9 +108,9 @@ def dtype_of(name: object, recipe: Recipe, target: str) -> str:
 
 
 def _word(rule: Rule, field: str, got: object, allowed: Sequence[str]) -> str:
-    if got not in allowed:
+    if not isinstance(got, str) or got not in allowed:
         raise refuse(rule, field, got, allowed, allowed[0], f"{field} {got!r} is not priced")
-    return str(got)
+    return got
 
 
 def form_of(recipe: Recipe, form: str, path: str) -> str:
@@ -120,7 +120,7 @@ def form_of(recipe: Recipe, form: str, path: str) -> str:
         LanefoldError: PTO-COST-FORM for a form the operation does not have.
     """
     if path and recipe.family is not Family.TRANSFER:
-        raise refuse(FORM, "path", path, ("",), "", f"{recipe.op} has no path")
+        raise refuse(FORM, "path", path, ("no path",), "", f"{recipe.op} has no path")
     given = form or path or recipe.forms[0]
     return _word(FORM, "path" if path else "form", given, recipe.forms)
 
@@ -143,7 +143,7 @@ def index_bytes(value: object) -> int:
     Raises:
         LanefoldError: PTO-COST-INDEX for another size.
     """
-    if value not in (2, 4):
+    if not isinstance(value, int | np.integer) or value not in (2, 4):
         raise refuse(INDEX, "idx_bytes", value, (2, 4), 4, f"indices of {value!r} bytes do not exist")
     return 2 if value == 2 else 4
 
@@ -170,7 +170,9 @@ def extents(field: str, value: object, limit: Ints | int, name: str) -> Ints:
     except (TypeError, ValueError):
         found = np.empty(0)
     if found.ndim != 1 or not found.size or found.dtype.kind not in "iu":
-        raise refuse(EXTENT, field, value, (f"whole numbers from 1 to {name}",), 1, f"{field} {value!r} is no extent")
+        raise refuse(
+            EXTENT, field, value, (f"whole numbers from 1 to {EXTENT_LIMIT}",), 1, f"{field} {value!r} is no extent"
+        )
     whole: Ints = found.astype(np.int64)
     bad = (whole < 1) | (whole > limit)
     if bad.any():
@@ -266,8 +268,11 @@ def check_single(sizes: Sequence[object], c: Columns) -> None:
 
 def flags(value: object) -> npt.NDArray[np.bool_]:
     """Whether shapes are static, as an array."""
-    found = np.atleast_1d(np.asarray(value))
-    if found.dtype.kind != "b":
+    try:
+        found = np.atleast_1d(np.asarray(value))
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.dtype.kind != "b" or found.ndim != 1:
         raise refuse(
             EXTENT, "static_shape", value, (True, False), True, f"static_shape {value!r} is neither true nor false"
         )

@@ -68,6 +68,8 @@ _SAME = {
     Family.ELEMENTWISE,
     Family.COLUMN_EXPAND,
 }
+_STRIDED = {Family.ROW_REDUCE, Family.ROW_EXPAND_OP}
+"""Families whose path changes where the row stride is beyond its field."""
 _FLOAT_ONLY = {Family.ROW_REDUCE}
 
 Codes = npt.NDArray[np.uint8]
@@ -82,7 +84,9 @@ def line_columns(op: str, dtype: str) -> tuple[int, ...]:
 
 def general_path(c: Columns) -> npt.NDArray[np.bool_]:
     """Configurations that take the path the lines were measured on."""
-    usual = ~c.wide
+    usual = np.ones(len(c.rows), np.bool_)
+    if c.recipe.family in _STRIDED:
+        usual &= ~c.wide
     if c.recipe.family is Family.ROW_REDUCE and c.dst_layout == "DN" and c.dtype == "f32":
         for height, width in SPECIAL:
             usual &= ~(c.whole & (c.rows == height) & (c.cols == width))
@@ -110,7 +114,7 @@ def calibrated(c: Columns) -> tuple[Codes, Errors]:
     for figure in FIGURES:
         if (figure.op, figure.dtype) == (c.recipe.op, c.dtype):
             hit = (c.valid_rows == figure.rows) & (c.valid_cols == figure.cols)
-            hit &= usual
+            hit &= usual & (code != CALIBRATED)
             code[hit], error[hit] = CALIBRATED, WORST_FIGURE
     return code, error
 
