@@ -201,8 +201,11 @@ def _unknown(
 ) -> LanefoldError:
     names = list(known)
     lower = {name.lower(): name for name in names}
-    near = [lower[name] for name in difflib.get_close_matches(spot.text.lower(), lower, 3)]
-    cures = [Cure(f"write {name}", {"text": name}) for name in near]
+    wrong = spot.text.lower()
+    # A shortened name says more than one that merely has similar letters.
+    near = [name for name in lower if len(wrong) > 1 and name.startswith(wrong)]
+    near += [name for name in difflib.get_close_matches(wrong, lower, 3) if name not in near]
+    cures = [Cure(f"write {lower[name]}", {"text": lower[name]}) for name in near[:3]]
     return context.mistake(
         mistakes.NAME,
         spot,
@@ -507,6 +510,6 @@ def _rounded(text: str) -> int | None:
         return None
     with np.errstate(over="ignore", under="ignore"):
         value = np.float32(exact)
-    if math.isinf(value) and not math.isinf(exact):
+    if math.isinf(value) and text.lstrip("+-") != "inf":
         return None
     return int(value.view(np.uint32))
