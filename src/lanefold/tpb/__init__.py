@@ -4,6 +4,7 @@ from lanefold.tpb import bir
 from lanefold.tpb.binary import Bundle, Stream, decode, encode
 from lanefold.tpb.instruction import Instruction, Sync
 from lanefold.tpb.patterns import Access
+from lanefold.tpb.rules import check
 from lanefold.tpb.text import Explanation, assemble, disassemble, explain
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Sync",
     "assemble",
     "bir",
+    "check",
     "decode",
     "disassemble",
     "encode",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator
 
-from lanefold.diagnostics import Cure, Diagnostic, Rule
+from lanefold.diagnostics import RULES, Cure, Diagnostic, Rule
 from lanefold.numerics import alu, dtypes
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
+from lanefold.tpb.patterns import NUM_RANGE, STEP_RANGE, Access, Pair
 
 _OPCODE = Rule(
     "TPB-BIR-OPCODE",
@@ -125,6 +126,30 @@ _TABLE = Rule(
     predicate="valid_pool_buffer_load_element_count",
 )
 
+CHANNELS = Rule(
+    "TPB-CHANNELS",
+    "An instruction takes 1 to 128 partitions.",
+    "ISA headers: active channel range",
+    predicate="has_valid_active_channel_range",
+)
+_SYNC_FIELD = Rule(
+    "TPB-SYNC-FIELD",
+    "Modes and indices of a wait and an update are bytes, their shared value is a 32-bit number.",
+    "Bundle events",
+)
+_SAME_TABLE = Rule(
+    "TPB-GATHER-DTYPE",
+    "A gather writes the element type of its table; elements are moved, not converted.",
+    "NKI nc_n_gather; pool buffer load",
+)
+_REPLACEMENT = Rule(
+    "TPB-REPLACE-VALUE",
+    "The value that replaces a match is a single-precision number.",
+    "ISA headers: S4D4_MR",
+)
+_STEP = RULES["TPB-PATTERN-STEP"]
+_NUM = RULES["TPB-PATTERN-NUM"]
+
 _DTYPE_NAMES = {row.name: row for row in dtypes.DTYPES}
 _OPERATORS = {row.name: row for row in alu.ALU_OPS}
 
@@ -143,7 +168,7 @@ def front_end(instruction: Instruction, generation: isa.Generation, reading: isa
     shape = list(_operands(instruction, row)) + list(_keys(instruction, row))
     if shape:
         return shape
-    found = list(_types(instruction))
+    found = [*_types(instruction), *_pattern_fields(instruction), *_sync_fields(instruction)]
     for rule in _RULES[instruction.opcode]:
         found += rule(instruction, generation, reading)
     return found
@@ -262,6 +287,86 @@ def _types(instruction: Instruction) -> Findings:
                     place=instruction.place("dtype", operand.name),
                     cures=[Cure(f"use {near}, casting the tensor first", {f"{side}.{index}.dtype": near})],
                 )
+
+
+def _named_operands(instruction: Instruction) -> Iterator[tuple[str, Access]]:
+    """Every operand with its path, such as ``ins.0``."""
+    for side, operands in (("ins", instruction.ins), ("outs", instruction.outs)):
+        for index, operand in enumerate(operands):
+            yield f"{side}.{index}", operand
+
+
+def _pattern_fields(instruction: Instruction) -> Findings:
+    for path, operand in _named_operands(instruction):
+        for at, (step, num) in enumerate(operand.pattern):
+            if not at:
+                yield from _partition_pair(instruction, path, operand)
+                continue
+            if not STEP_RANGE[0] <= step <= STEP_RANGE[1] and num != 1:
+                yield _pair_finding(_STEP, instruction, path, at, "step")
+            if not NUM_RANGE[0] <= num <= NUM_RANGE[1]:
+                yield _pair_finding(_NUM, instruction, path, at, "num")
+
+
+def _partition_pair(instruction: Instruction, path: str, operand: Access) -> Findings:
+    most = isa.GEOMETRY["v2"].partitions
+    if not 1 <= operand.channels <= most:
+        near = min(max(operand.channels, 1), most)
+        changes = {
+            f"{other}.pattern": [(each.pattern[0][0], near), *each.free]
+            for other, each in _named_operands(instruction)
+            if each.channels == operand.channels
+        }
+        yield CHANNELS.finding(
+            f"operand {operand.name} spans {operand.channels} partitions",
+            got=operand.channels,
+            allowed=f"1 to {most}",
+            place=instruction.place("ap", operand.name),
+            cures=[Cure(f"span {near} partitions, the others in another instruction", changes)],
+        )
+
+
+def _pair_finding(rule: Rule, instruction: Instruction, path: str, at: int, part: str) -> Diagnostic:
+    operand = dict(_named_operands(instruction))[path]
+    pattern: list[Pair] = list(operand.pattern)
+    step, num = pattern[at]
+    (low, high), got = (STEP_RANGE, step) if part == "step" else (NUM_RANGE, num)
+    near = min(max(got, low), high)
+    pattern[at] = (near, num) if part == "step" else (step, near)
+    kind = "a signed 16-bit step" if part == "step" else "a 16-bit count of at least 1"
+    cures: list[Cure | str] = [Cure(f"re-tile the operand so that the {part} is {near}", {f"{path}.pattern": pattern})]
+    if part == "step" and num > 0:
+        cures.append(f"write the {num} outer indices as {num} instructions, each with its own start address")
+    elif num > high:
+        cures.append("split the pair into two pairs, outer step = inner step x inner num, or into instructions")
+    return rule.finding(
+        f"{part} {got} of pair {at} of operand {operand.name} does not fit {kind}",
+        got=[list(pair) for pair in operand.pattern],
+        allowed=f"{low} to {high}",
+        place=instruction.place("ap", operand.name),
+        cures=cures,
+    )
+
+
+def _sync_fields(instruction: Instruction) -> Findings:
+    sync = instruction.sync
+    byte, word = (0, 255), (INT32[0], 2**32 - 1)
+    for name, value, (low, high) in (
+        ("wait_mode", sync.wait_mode, byte),
+        ("wait_index", sync.wait_index, byte),
+        ("update_mode", sync.update_mode, byte),
+        ("update_index", sync.update_index, byte),
+        ("value", sync.value, word),
+    ):
+        if not low <= value <= high:
+            near = min(max(value, low), high)
+            yield _SYNC_FIELD.finding(
+                f"{name} of the events is {value}",
+                got=value,
+                allowed=f"{low} to {high}",
+                place=instruction.place(name),
+                cures=[Cure(f"write {near}", {f"sync.{name}": near})],
+            )
 
 
 def _pool(instruction: Instruction, generation: isa.Generation, reading: isa.Reading) -> Findings:
@@ -526,14 +631,39 @@ def _gather(instruction: Instruction, generation: isa.Generation, reading: isa.R
         )
 
 
+def _gather_types(instruction: Instruction, generation: isa.Generation, reading: isa.Reading) -> Findings:
+    table, out = instruction.ins[0], instruction.outs[0]
+    if table.dtype != out.dtype:
+        yield _SAME_TABLE.finding(
+            f"the table is {table.dtype}, the result {out.dtype}",
+            got=out.dtype,
+            allowed=table.dtype,
+            place=instruction.place("dtype", out.name),
+            cures=[Cure(f"write {table.dtype}", {"outs.0.dtype": table.dtype})],
+        )
+
+
+def _replace(instruction: Instruction, generation: isa.Generation, reading: isa.Reading) -> Findings:
+    value = instruction.attributes["imm_value"]
+    largest = dtypes.by_name("float32").largest
+    if not isinstance(value, int | float) or (largest < abs(value) and abs(value) != float("inf")):
+        yield _REPLACEMENT.finding(
+            f"imm_value is {value}",
+            got=value,
+            allowed=f"{-largest} to {largest}, infinities and NaN",
+            place=instruction.place("imm_value"),
+            cures=[Cure("use the lowest number", {"attributes.imm_value": -largest})],
+        )
+
+
 _Check = Callable[[Instruction, isa.Generation, isa.Reading], Findings]
 _RULES: dict[str, tuple[_Check, ...]] = {
     "Pool": (_pool, _channels),
     "TensorReduce": (_reduce, _channels),
     "Max": (_search, _channels),
     "MaxIndex": (_search, _channels),
-    "MatchReplace": (_search, _channels),
+    "MatchReplace": (_search, _channels, _replace),
     "Reciprocal": (_channels,),
     "Iota": (_iota,),
-    "Gather": (_gather, _channels),
+    "Gather": (_gather, _gather_types, _channels),
 }

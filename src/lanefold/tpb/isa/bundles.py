@@ -34,7 +34,10 @@ _REDUCE_PREDICATES = {
     "mask_enable": "mask_enable_zero",
     "negated": "has_valid_reduce_negated",
 }
+_CROSS_LANE_PREDICATES = {"reduce_op": "valid_reduce_op_for_opcode", "reduce_axis": "valid_reduce_axis_enum"}
 _FOLDED_DIMS = (2, 3, 4, 5)
+_NO_COUNTS = {"even_count": (0,), "odd_count": (0,)}
+_NO_COUNTS_PREDICATES = {"even_count": "s4d2_bn_zero_counts", "odd_count": "s4d2_bn_zero_counts"}
 
 _READINGS_NOTE = "the two readings attach the same struct to different opcodes"
 
@@ -198,8 +201,8 @@ BUNDLES: tuple[BundleKind, ...] = (
         _CROSS_LANE,
         ("Pool",),
         f"Pool Engine, cross-lane fork; Pool Encoding 2B; ISA headers: is_valid_cross_lane_reduce; {_READINGS_NOTE}",
-        allowed={"reduce_op": (0, 1, 2)},
-        predicates={"reduce_op": "valid_reduce_op_for_opcode"},
+        allowed={"reduce_op": (0, 1, 2), "reduce_axis": (0, 1)},
+        predicates=_CROSS_LANE_PREDICATES,
         counts="cross_lane",
         aliases=("cr_arith",),
     ),
@@ -214,8 +217,8 @@ BUNDLES: tuple[BundleKind, ...] = (
         _CROSS_LANE,
         ("Pool",),
         f"Pool Engine, cross-lane fork; Pool Encoding 2B; ISA headers: is_valid_cross_lane_reduce; {_READINGS_NOTE}",
-        allowed={"reduce_op": (3, 4, 5)},
-        predicates={"reduce_op": "valid_reduce_op_for_opcode"},
+        allowed={"reduce_op": (3, 4, 5), "reduce_axis": (0, 1)},
+        predicates=_CROSS_LANE_PREDICATES,
         counts="cross_lane",
         aliases=("cr_bitvec",),
     ),
@@ -231,8 +234,8 @@ BUNDLES: tuple[BundleKind, ...] = (
         ("Pool",),
         "Pool Engine, cross-lane fork; the headers know no such instruction",
         confidence=_D,
-        allowed={"reduce_op": (0, 1, 2)},
-        predicates={"reduce_op": "valid_reduce_op_for_opcode"},
+        allowed={"reduce_op": (0, 1, 2), "reduce_axis": (0, 1)},
+        predicates=_CROSS_LANE_PREDICATES,
         counts="transpose_cross_lane",
         aliases=("cr_transpose_arith", "cr_arith_transpose"),
     ),
@@ -248,8 +251,8 @@ BUNDLES: tuple[BundleKind, ...] = (
         ("Pool",),
         "Pool Engine, cross-lane fork; the headers know no such instruction",
         confidence=_D,
-        allowed={"reduce_op": (3, 4, 5)},
-        predicates={"reduce_op": "valid_reduce_op_for_opcode"},
+        allowed={"reduce_op": (3, 4, 5), "reduce_axis": (0, 1)},
+        predicates=_CROSS_LANE_PREDICATES,
         counts="transpose_cross_lane",
         aliases=("cr_transpose_bitvec", "cr_bitvec_transpose"),
     ),
@@ -264,6 +267,8 @@ BUNDLES: tuple[BundleKind, ...] = (
         _SEARCH,
         ("DVE",),
         "Pool Engine, MAX8; ISA headers: is_valid_max8",
+        allowed=_NO_COUNTS,
+        predicates=_NO_COUNTS_PREDICATES,
         counts="search8",
     ),
     BundleKind(
@@ -291,8 +296,8 @@ BUNDLES: tuple[BundleKind, ...] = (
         _SEARCH,
         ("DVE",),
         "Pool Engine, FIND_INDEX8; ISA headers: is_valid_find_index8",
-        allowed={"out_dtype": (5, 9)},
-        predicates={"out_dtype": "has_find_index8_dst_type"},
+        allowed={"out_dtype": (5, 9), **_NO_COUNTS},
+        predicates={"out_dtype": "has_find_index8_dst_type", **_NO_COUNTS_PREDICATES},
         counts="search8",
     ),
     BundleKind(
@@ -347,8 +352,12 @@ BUNDLES: tuple[BundleKind, ...] = (
         ("Pool",),
         "Pool Encoding 5; ISA headers: S4D4_GT",
         lint_engines=("DVE",),
-        allowed={"in_dtype": (3, 5, 9)},
-        predicates={"in_dtype": "has_gather_index_dtype"},
+        allowed={"in_dtype": (3, 5, 9), "index_miss_behavior": (0, 1), "free_pool_buffer": (0, 1)},
+        predicates={
+            "in_dtype": "has_gather_index_dtype",
+            "index_miss_behavior": "gather_valid_options",
+            "free_pool_buffer": "gather_valid_options",
+        },
         counts="equal",
         aliases=("reg_load",),
     ),
