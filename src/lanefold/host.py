@@ -82,7 +82,8 @@ def run_session(session: Any, outputs: Sequence[str], feeds: dict[str, Array], n
         LanefoldError: onnxruntime does not take the values.
     """
     try:
-        return [np.asarray(each) for each in session.run(list(outputs), feeds)]
+        arrays = {each: np.asarray(array) for each, array in feeds.items()}
+        return [np.asarray(each) for each in session.run(list(outputs), arrays)]
     except Exception as error:
         raise _refused(name, "run", error) from error
 

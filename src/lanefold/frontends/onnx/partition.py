@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx
 from onnx import helper
@@ -55,7 +55,7 @@ def partition(model: Model, target: Target, *, strict: bool = False, prefer: str
         LanefoldError: a node that cannot be at all, or with ``strict`` one diagnostic per pooling or reduction that
             would go to the host.
     """
-    lowered = _lower(model, target, strict, prefer)
+    lowered = _without_unread(model, _lower(model, target, strict, prefer))
     program = Program(
         target=target,
         steps=_steps(model, lowered),
@@ -65,6 +65,26 @@ def partition(model: Model, target: Target, *, strict: bool = False, prefer: str
         name=model.source,
     )
     return Plan(program, model, (*model.findings, *lowered.findings))
+
+
+def _without_unread(model: Model, lowered: _Lowered) -> _Lowered:
+    """Drop host pieces whose results nothing reads, such as axes that were folded, and say so in the ledger."""
+    needed = {value.name for value in model.proto.graph.output}
+    kept: list[Piece] = []
+    for piece in reversed(lowered.pieces):
+        if isinstance(piece, LegPiece):
+            needed.update(piece.inputs)
+        elif needed.isdisjoint(piece.proto.output):
+            continue
+        else:
+            needed.update(names_read(piece.proto))
+        kept.append(piece)
+    running = {piece.node.name for piece in kept}
+    rows = [
+        row if row.node in running else replace(row, reason=f"{row.reason}; nothing reads it while the program runs")
+        for row in lowered.rows
+    ]
+    return replace(lowered, pieces=kept[::-1], rows=rows)
 
 
 def _info(value: Value) -> TensorInfo:

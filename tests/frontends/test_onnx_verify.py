@@ -1,0 +1,96 @@
+"""Comparisons: units in the last place, tolerance, first differing cell, and faults that must be found."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from fake_target import FakeTarget, one_node_model
+
+from lanefold.diagnostics import LanefoldError
+from lanefold.frontends.onnx import plan_model, ulp_distance, verify
+from lanefold.frontends.onnx.verify import compare
+from lanefold.host import HostStep
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, ml_dtypes.bfloat16])
+def test_ulp_distance_counts_neighbours(dtype: type) -> None:
+    start = np.asarray([1.0, -1.0, 0.0], dtype)
+    walked = start
+    for _ in range(5):
+        walked = np.nextafter(walked, np.asarray(np.inf, dtype))
+    assert ulp_distance(start, walked).tolist() == [5, 5, 5]
+    assert ulp_distance(walked, start).tolist() == [5, 5, 5]
+
+
+def test_ulp_distance_of_special_values() -> None:
+    left = np.asarray([np.nan, np.nan, 0.0, np.inf], np.float32)
+    right = np.asarray([np.nan, 1.0, -0.0, np.finfo(np.float32).max], np.float32)
+    assert ulp_distance(left, right).tolist() == [0, 2**31 - 1, 0, 1]
+    assert ulp_distance(np.asarray([3], np.int8), np.asarray([-4], np.int8)).tolist() == [7]
+
+
+def test_compare_names_the_first_cell_that_breaks_the_bound() -> None:
+    wanted = np.asarray([[1.0, 2.0], [4.0, 8.0]], np.float32)
+    got = wanted.copy()
+    got[0, 1] = np.nextafter(np.float32(2), np.float32(3))
+    fine = compare("n", "close", "test", got, wanted, 1e-5)
+    assert (fine.ok, fine.cell, fine.ulp) == (True, (0, 1), 1)
+    got[1, 0] = 4.1
+    bad = compare("n", "close", "test", got, wanted, 1e-5)
+    assert (bad.ok, bad.cell) == (False, (1, 0))
+    assert bad.relative == pytest.approx(0.1 / 8, rel=1e-5)
+    assert not compare("n", "exact", "test", wanted + 1e-6, wanted, 0.0).ok
+
+
+def test_compare_of_nan_infinity_shape_and_type() -> None:
+    special = np.asarray([np.nan, np.inf, -np.inf, -0.0], np.float32)
+    same = compare("n", "exact", "test", special, np.asarray([np.nan, np.inf, -np.inf, 0.0], np.float32), 0.0)
+    assert (same.ok, same.largest, same.cell) == (True, 0.0, None)
+    assert not compare("n", "close", "test", special, np.zeros(4, np.float32), 1e-5).ok
+    assert not compare("n", "close", "test", np.zeros(3), np.zeros(4), 1e-5).ok
+    assert not compare("n", "close", "test", np.zeros(3, np.float32), np.zeros(3), 1e-5).ok
+    assert compare("n", "close", "test", np.zeros(0, np.float32), np.zeros(0, np.float32), 1e-5).ok
+    assert compare("n", "close", "test", np.asarray(1.5, np.float32), np.asarray(1.5, np.float32), 0.0).ok
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+def test_a_wrong_target_is_found(op_type: str) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 2, 6, 6)).astype(np.float32)
+    model = one_node_model(op_type, x.shape, kernel_shape=[3, 3])
+    for scale, ok in ((1.0, True), (1.0001, False)):
+        plan = plan_model(model, FakeTarget(scale=scale))
+        result = verify(model, plan.program, {"x": x})
+        assert [row.ok for row in result.rows] == [ok, ok]
+        assert result.ok == ok
+    assert "0 of 1 leg results and 0 of 1 outputs agree" in result.line
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8, np.uint8])
+def test_other_types_are_compared_with_a_named_reference(dtype: type) -> None:
+    x = np.random.default_rng(2).integers(-8, 8, (1, 2, 6, 6)).astype(np.int8).astype(dtype)
+    model = one_node_model("MaxPool", x.shape, dtype=np.dtype(dtype).name, opset=22, kernel_shape=[3, 3])
+    plan = plan_model(model, FakeTarget())
+    result = verify(model, plan.program, {"x": x})
+    assert result.ok
+    assert result.rows[0].kind == "exact"
+    assert result.rows[0].against in ("onnxruntime", "onnx reference evaluator")
+
+
+def test_host_steps_report_what_onnxruntime_refuses() -> None:
+    step = HostStep("host_0", b"no model", ("x",), ("y",))
+    with pytest.raises(LanefoldError, match="ONNX-HOST-RUN") as caught:
+        step.run([np.zeros(3, np.float32)])
+    assert caught.value.diagnostics[0].place.node == "host_0"
+
+
+def test_host_steps_keep_their_session() -> None:
+    model = one_node_model("Exp", (3,))
+    step = HostStep("host_0", model.SerializeToString(), ("x",), ("y",))
+    x = np.zeros(3, np.float32)
+    assert step.run([x])[0].tolist() == [1, 1, 1]
+    kept = step._session
+    step.run([x])
+    assert step._session is kept
+    step.close()
+    assert step.run([x])[0].tolist() == [1, 1, 1]
