@@ -21,7 +21,7 @@ from lanefold.pto.cost import calibrated
 from lanefold.pto.cost.case import Columns
 from lanefold.pto.cost.figures import FIGURES, UNEXPLAINED
 from lanefold.pto.cost.lines import LINES
-from lanefold.pto.cost.recipes import RECIPES, Family
+from lanefold.pto.cost.recipes import RECIPES
 
 ROWS = (16, 32, 64, 128)
 TARGET = Path(__file__).parents[1] / "src/lanefold/pto/cost/parameters.py"
@@ -98,6 +98,14 @@ def _line_of(*ops: str) -> Callable[[Point], bool]:
     return lambda point: point.op in ops and point.line
 
 
+def _elementwise(op: str, kind: str) -> Group:
+    return Group(
+        f"{op} {kind}",
+        lambda point: (point.op, calibrated.kind_of(point.dtype)) == (op, kind),
+        {f"launch of {op} {kind}": "launch"},
+    )
+
+
 GROUPS = (
     Group(
         "copies",
@@ -139,15 +147,12 @@ GROUPS = (
         {"expand launch": "launch", "scalar hand-over": "scalar hand-over", "dup repeat": "repeats"},
     ),
     Group("loads", lambda p: p.op == "TLOAD", {"burst": "copies", "burst byte": "copies"}),
-    *(
-        Group(
-            f"{op} {dtype}",
-            lambda p, op=op, dtype=dtype: (p.op, p.dtype) == (op, dtype),  # type: ignore[misc]
-            {f"launch of {op} {dtype}": "launch"},
-        )
-        for op, dtype in sorted(calibrated.MEASURED)
-        if RECIPES[op].family is Family.ELEMENTWISE
+    Group(
+        "operations with a scalar",
+        lambda p: RECIPES[p.op].lanes in calibrated.SCALAR,
+        {"launch with scalar, one instruction": "launch", "launch with scalar, several": "launch"},
     ),
+    *(_elementwise(op, kind) for op, kind in sorted(calibrated.MEASURED) if RECIPES[op].lanes not in calibrated.SCALAR),
 )
 
 
@@ -191,15 +196,6 @@ def fit(data: list[Point]) -> tuple[dict[str, float], dict[Point, float], dict[P
     return values, fitted, left_out
 
 
-def complete(values: dict[str, float]) -> dict[str, float]:
-    """Adds, for each elementwise operation, the mean launch of its measured types for the types that were not."""
-    whole = dict(values)
-    for op in sorted({op for op, _ in calibrated.MEASURED if RECIPES[op].family is Family.ELEMENTWISE}):
-        own = [value for name, value in values.items() if name.startswith(f"launch of {op} ")]
-        whole[f"launch of {op}"] = float(np.mean(own))
-    return whole
-
-
 def accuracy(data: Iterable[Point], fitted: dict[Point, float], left_out: dict[Point, float]) -> dict[str, Vector]:
     """Points, median and worst error, and the same with columns left out, by operation."""
     table = {}
@@ -228,8 +224,8 @@ def write(values: dict[str, float], table: dict[str, Vector]) -> None:
     kinds = {name: (kind, group) for group in GROUPS for name, kind in group.kinds.items()}
     rows = []
     for name, value in values.items():
-        kind, title = (kinds[name][0], kinds[name][1].title) if name in kinds else ("launch", "mean of its types")
-        rows.append(f'    Parameter("{name}", {value:.6g}, "{kind}", "{title}"),\n')
+        kind, group = kinds[name]
+        rows.append(f'    Parameter("{name}", {value:.6g}, "{kind}", "{group.title}"),\n')
     accuracies = []
     for op, row in table.items():
         shown = ", ".join(f"{value:.4f}" if value == value else "NAN" for value in row[1:])
@@ -248,7 +244,7 @@ def main() -> None:
     table = accuracy(data, fitted, left_out)
     report(table, fitted, left_out)
     if arguments.write:
-        write(complete(values), table)
+        write(values, table)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from lanefold.pto.cost.case import Bools, Columns, Ints
 from lanefold.pto.cost.figures import BY_SHAPE, FIGURES, UNEXPLAINED
 from lanefold.pto.cost.kernels import expand, rows
 from lanefold.pto.cost.kernels.elementwise import JOINED
-from lanefold.pto.cost.recipes import Family
+from lanefold.pto.cost.recipes import RECIPES, Family
 from lanefold.pto.cost.sequence import REPEAT_MAX
 from lanefold.pto.cost.tables import MASKED_FLOOR, REFERENCE, STREAM
 
@@ -234,21 +234,30 @@ def _row_expand(c: Columns) -> list[Term]:
     ]
 
 
-def launch_name(op: str, dtype: str) -> str:
-    """The parameter for the launch of an elementwise operation: of its type where it was measured, else of any."""
-    own = f"launch of {op} {dtype}"
-    return own if (op, dtype) in MEASURED else f"launch of {op}"
+def kind_of(dtype: str) -> str:
+    """``float`` or ``integer``: elementwise launches differ between the two, and hardly inside them."""
+    return "float" if dtype in ("f32", "f16") else "integer"
 
 
-MEASURED: frozenset[tuple[str, str]] = frozenset((f.op, f.dtype) for f in FIGURES)
-"""Operations and types with an outside figure."""
-_MEASURED_OPS = frozenset(op for op, _ in MEASURED)
+MEASURED: frozenset[tuple[str, str]] = frozenset(
+    (f.op, kind_of(f.dtype)) for f in FIGURES if RECIPES[f.op].family is Family.ELEMENTWISE
+)
+"""Elementwise operations and kinds of types with an outside figure."""
+SCALAR = frozenset({"vadds", "vmuls", "vmins"})
+"""Instructions with one scalar operand; measured figures show one launch for all of them."""
+JOINED_MEASURED = frozenset({("vmins", "f16")})
+"""Further functions whose figure shows a pass over joined rows."""
 
 
-def _launch(op: str, name: str, dtype: str) -> Term:
-    if op in _MEASURED_OPS:
-        return Term(launch_name(op, dtype), 1)
-    return Term(f"fill of {name}", 1, "launch", STREAM[name].head + STREAM[name].tail)
+def _launch(c: Columns, name: str, single: Bools) -> list[Term]:
+    if name in SCALAR:
+        return [Term("launch with scalar, one instruction", single), Term("launch with scalar, several", ~single)]
+    op, kind = c.recipe.op, kind_of(c.dtype)
+    kinds = [kind, *(other for other in ("float", "integer") if other != kind)]
+    found = next((k for k in kinds if (op, k) in MEASURED), "")
+    if found:
+        return [Term(f"launch of {op} {found}", 1)]
+    return [Term(f"fill of {name}", 1, "launch", STREAM[name].head + STREAM[name].tail)]
 
 
 def _body(c: Columns, name: str, counted: Bools | None = None) -> list[Term]:
@@ -321,19 +330,17 @@ def _column_expand_op(c: Columns) -> list[Term]:
     ]
 
 
-JOINED_MEASURED = frozenset({("vmins", "f16")})
-"""Further functions whose figure shows a pass over joined rows."""
-
-
 def _elementwise(c: Columns) -> list[Term]:
-    name, op = c.recipe.lanes, c.recipe.op
-    start = _launch(op, name, c.dtype)
+    name = c.recipe.lanes
+    whole = (c.rest == 0) & (c.valid_rows <= REPEAT_MAX)
     if name not in JOINED and (name, c.dtype) not in JOINED_MEASURED:
-        return [start, *_body(c, name)]
+        return [*_launch(c, name, whole & (c.full_repeats == 1)), *_body(c, name)]
     touching = (c.rows == 1) | (c.valid_rows == 1) | (c.valid_cols == c.cols)
     joined = _ceil(c.valid_rows * c.valid_cols, c.per_repeat)
     apart = c.valid_rows * (c.full_repeats + (c.rest > 0))
-    return [start, Term(f"{name} repeats", np.where(touching, joined, apart), "repeats", _repeat_cycles(name, c.dtype))]
+    single = np.where(touching, joined <= REPEAT_MAX, whole & (c.full_repeats == 1))
+    repeats = np.where(touching, joined, apart)
+    return [*_launch(c, name, single), Term(f"{name} repeats", repeats, "repeats", _repeat_cycles(name, c.dtype))]
 
 
 def _transfer(c: Columns) -> list[Term]:

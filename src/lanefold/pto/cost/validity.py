@@ -92,7 +92,7 @@ def general_path(c: Columns) -> npt.NDArray[np.bool_]:
             usual &= ~(c.whole & (c.rows == height) & (c.cols == width))
     if c.recipe.family is Family.ROW_EXPAND and c.src_layout == "DN":
         usual &= ~(c.whole & (c.cols == c.per_block))
-    if c.form in ("binary", "no_tmp"):
+    if c.form == "binary":
         usual &= False
     return usual
 
@@ -123,9 +123,9 @@ def _beyond(c: Columns) -> float:
     family = c.recipe.family
     if family is Family.TRANSFER and c.recipe.op != "TMOV":
         return TRANSFERS
-    if line_columns(c.recipe.op, c.dtype) and c.form not in ("binary", "no_tmp"):
+    if line_columns(c.recipe.op, c.dtype) and c.form != "binary":
         return BEYOND_LINES
-    if family in _SAME and (c.floating or family not in _FLOAT_ONLY) and c.form != "binary":
+    if family in _SAME and (c.floating or family not in _FLOAT_ONLY):
         return SAME_INSTRUCTIONS
     return BORROWED
 
