@@ -1,0 +1,380 @@
+"""Compiled: serial folds of float32 values, many outputs side by side.
+
+Every output is folded strictly in pattern order with one rounding per step. Speed comes from folding several outputs
+("lanes") in the same pass, never from reordering: sixteen lanes that each read runs of their own, a row of neighbouring
+lanes that all take one step, or sixteen neighbouring windows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lanefold.numerics.kernels.jit import compiled
+from lanefold.numerics.kernels.steps import ADD, AVERAGE, MAX, MIN, larger, smaller, step
+from lanefold.numerics.kernels.vector import (
+    LANES,
+    add_block,
+    add_window_1,
+    add_window_2,
+    max_block,
+    max_window_1,
+    max_window_2,
+    min_block,
+    peek,
+)
+from lanefold.numerics.kernels.walk import F32, advance, fuse, load_run
+
+FROM_FIRST, FROM_VALUE = 0, 1
+PLAIN, TIMES_DOUBLE, TIMES_FLOAT = 0, 1, 2
+
+_RUN = 256
+_ROW = 1024
+_ZERO = np.float32(0)
+
+
+@compiled
+def _any_nan(acc: Any) -> Any:
+    found = np.int32(0)
+    for i in range(acc.size):
+        found |= np.int32(acc[i] != acc[i])
+    return found != 0
+
+
+@compiled
+def _any_lanes(op: Any, values: Any, at: Any, done: Any, count: Any, scale: Any, acc: Any, lanes: Any) -> None:
+    for lane in range(lanes):
+        a = acc[lane]
+        for i in range(at[lane] + done, at[lane] + count):
+            a = step(op, a, peek(values, i, _ZERO), scale)
+        acc[lane] = a
+
+
+@compiled
+def _lanes(op: Any, values: Any, at: Any, count: Any, scale: Any, acc: Any, lanes: Any) -> None:
+    done = 0
+    whole = count // LANES * LANES if lanes > 1 else 0
+    if op == ADD:
+        while done < whole:
+            add_block(values, at, done, acc)
+            done += LANES
+    elif op == MAX and not _any_nan(acc):
+        while done < whole:
+            max_block(values, at, done, acc)
+            done += LANES
+    elif op == MIN and not _any_nan(acc):
+        while done < whole:
+            min_block(values, at, done, acc)
+            done += LANES
+    _any_lanes(op, values, at, done, count, scale, acc, lanes)
+
+
+@compiled
+def _begin(op: Any, first: Any, scale: Any, divisor: Any) -> Any:
+    if op != AVERAGE:
+        return first
+    return first / divisor if divisor > 0 else first * scale
+
+
+@compiled
+def _gather(memory: Any, table: Any, codec: Any, starts: Any, offset: Any, stride: Any, count: Any, tile: Any) -> None:
+    for lane in range(LANES):
+        load_run(memory, codec, table, starts[lane] + offset, stride, count, tile, lane * _RUN)
+
+
+@compiled
+def _fold_group(memory: Any, table: Any, task: Any, real: Any, starts: Any, lanes: Any, dims: Any, work: Any) -> None:
+    codec, op, begin = task
+    value, scale, divisor = real
+    inner, onwards, depth, total = dims
+    tile, at, place, acc = work
+    in_place = codec == F32 and onwards[0] == 1
+    place[:] = 0
+    acc[:] = value
+    offset = 0
+    done = 0
+    while done < total:
+        # One run of the innermost dim, or as much of it as the tile holds.
+        piece = inner[0] - place[0]
+        values = memory
+        if in_place:
+            for lane in range(LANES):
+                at[lane] = starts[lane] + offset
+        else:
+            piece = min(piece, _RUN)
+            _gather(memory, table, codec, starts, offset, onwards[0], piece, tile)
+            values = tile
+            for lane in range(LANES):
+                at[lane] = lane * _RUN
+        skip = 0
+        if done == 0 and begin == FROM_FIRST:
+            skip = 1
+            for lane in range(LANES):
+                acc[lane] = _begin(op, peek(values, at[lane], _ZERO), scale, divisor)
+                at[lane] += 1
+        _lanes(op, values, at, piece - skip, scale, acc, lanes)
+        done += piece
+        place[0] += piece
+        offset += piece * onwards[0]
+        if place[0] == inner[0]:
+            offset -= inner[0] * onwards[0]
+            place[0] = 0
+            offset = advance(place, inner, onwards, 1, depth, offset)
+
+
+@compiled
+def _fold_runs(memory: Any, table: Any, task: Any, real: Any, start: Any, lane_dims: Any, dims: Any, out: Any) -> None:
+    # Lanes that are missing in the last group repeat the first of the group.
+    nums, strides, kept = lane_dims
+    index = np.zeros(nums.size, np.int64)
+    starts = np.zeros(LANES, np.int64)
+    acc = np.zeros(LANES, np.float32)
+    tile = np.empty(4 * LANES * _RUN, np.uint8)
+    work = (tile, np.zeros(LANES, np.int64), np.zeros(dims[0].size, np.int64), acc)
+    base = start
+    for group in range(0, out.size, LANES):
+        lanes = min(LANES, out.size - group)
+        for lane in range(LANES):
+            starts[lane] = base if lane < lanes else starts[0]
+            if lane < lanes:
+                base = advance(index, nums, strides, 0, kept, base)
+        _fold_group(memory, table, task, real, starts, lanes, dims, work)
+        for lane in range(lanes):
+            out[group + lane] = acc[lane]
+
+
+@compiled
+def _row(op: Any, values: Any, at: Any, scale: Any, acc: Any) -> None:
+    n = acc.size
+    if op == ADD:
+        for i in range(n):
+            acc[i] = acc[i] + peek(values, at + i, _ZERO)
+    elif op == MAX:
+        for i in range(n):
+            acc[i] = larger(acc[i], peek(values, at + i, _ZERO))
+    elif op == MIN:
+        for i in range(n):
+            acc[i] = smaller(acc[i], peek(values, at + i, _ZERO))
+    else:
+        for i in range(n):
+            acc[i] = step(op, acc[i], peek(values, at + i, _ZERO), scale)
+
+
+@compiled
+def _four_rows(op: Any, values: Any, p0: Any, p1: Any, p2: Any, p3: Any, acc: Any) -> None:
+    if op == ADD:
+        for i in range(acc.size):
+            a = (acc[i] + peek(values, p0 + i, _ZERO)) + peek(values, p1 + i, _ZERO)
+            acc[i] = (a + peek(values, p2 + i, _ZERO)) + peek(values, p3 + i, _ZERO)
+    else:
+        for i in range(acc.size):
+            a = _above(acc[i], peek(values, p0 + i, _ZERO))
+            a = _above(a, peek(values, p1 + i, _ZERO))
+            a = _above(a, peek(values, p2 + i, _ZERO))
+            acc[i] = _above(a, peek(values, p3 + i, _ZERO))
+
+
+@compiled
+def _above(a: Any, x: Any) -> Any:
+    return x if x > a else a
+
+
+@compiled
+def _fold_row(
+    memory: Any, table: Any, task: Any, real: Any, position: Any, stride: Any, dims: Any, work: Any, acc: Any
+) -> None:
+    codec, op, begin = task
+    value, scale, divisor = real
+    inner, onwards, depth, total = dims
+    tile, place = work
+    wide = acc.size
+    in_place = codec == F32 and stride == 1
+    place[:] = 0
+    done = 0
+    acc[:] = value
+    fast = begin == FROM_VALUE and _is_fast(op, in_place, acc)
+    while done < total:
+        if fast and done + 4 <= total:
+            p1 = advance(place, inner, onwards, 0, depth, position)
+            p2 = advance(place, inner, onwards, 0, depth, p1)
+            p3 = advance(place, inner, onwards, 0, depth, p2)
+            _four_rows(op, memory, position, p1, p2, p3, acc)
+            position = advance(place, inner, onwards, 0, depth, p3)
+            done += 4
+            continue
+        values, at = memory, position
+        if not in_place:
+            load_run(memory, codec, table, position, stride, wide, tile, 0)
+            values, at = tile, 0
+        if done == 0 and begin == FROM_FIRST:
+            for i in range(wide):
+                acc[i] = _begin(op, peek(values, at + i, _ZERO), scale, divisor)
+            fast = _is_fast(op, in_place, acc)
+        else:
+            _row(op, values, at, scale, acc)
+        position = advance(place, inner, onwards, 0, depth, position)
+        done += 1
+
+
+@compiled
+def _is_fast(op: Any, in_place: Any, acc: Any) -> Any:
+    return in_place and (op == ADD or (op == MAX and not _any_nan(acc)))
+
+
+@compiled
+def _fold_rows(memory: Any, table: Any, task: Any, real: Any, start: Any, lane_dims: Any, dims: Any, out: Any) -> None:
+    nums, strides, kept = lane_dims
+    index = np.zeros(nums.size, np.int64)
+    work = (np.empty(4 * min(_ROW, nums[0]), np.uint8), np.zeros(dims[0].size, np.int64))
+    base = start
+    for row in range(0, out.size, nums[0]):
+        for left in range(0, nums[0], _ROW):
+            wide = min(_ROW, nums[0] - left)
+            acc = out[row + left : row + left + wide]
+            _fold_row(memory, table, task, real, base + left * strides[0], strides[0], dims, work, acc)
+        base = advance(index, nums, strides, 1, kept, base)
+
+
+@compiled
+def _one_window(values: Any, op: Any, value: Any, position: Any, spacing: Any, shape: Any, out: Any, at: Any) -> None:
+    wide, right, tall, down = shape
+    for lane in range(LANES):
+        a = value
+        for y in range(tall):
+            for x in range(wide):
+                here = peek(values, position + lane * spacing + y * down + x * right, _ZERO)
+                a = a + here if op == ADD else _above(a, here)
+        out[at + lane] = a
+
+
+@compiled
+def _sixteen(values: Any, op: Any, value: Any, position: Any, spacing: Any, shape: Any, out: Any, at: Any) -> None:
+    wide, right, tall, down = shape
+    if op == ADD:
+        if spacing == 1:
+            add_window_1(values, position, wide, right, tall, down, value, out, at)
+        else:
+            add_window_2(values, position, wide, right, tall, down, value, out, at)
+    elif spacing == 1:
+        max_window_1(values, position, wide, right, tall, down, value, out, at)
+    else:
+        max_window_2(values, position, wide, right, tall, down, value, out, at)
+
+
+@compiled
+def _fold_windows(memory: Any, op: Any, value: Any, start: Any, lane_dims: Any, dims: Any, out: Any) -> None:
+    # The last sixteen outputs of a row overlap those before; they are folded anew, not twice. A vector of every second
+    # element reads one element beyond the last, which may be the end of the memory.
+    nums, strides, kept = lane_dims
+    inner, onwards, depth, _ = dims
+    index = np.zeros(nums.size, np.int64)
+    shape = (inner[0], onwards[0], inner[1] if depth == 2 else 1, onwards[1] if depth == 2 else 0)
+    spacing = strides[0]
+    reach = LANES * spacing + max((shape[0] - 1) * shape[1], 0) + max((shape[2] - 1) * shape[3], 0)
+    end = memory.size // 4
+    base = start
+    for row in range(0, out.size, nums[0]):
+        left = 0
+        while left < nums[0]:
+            left = min(left, nums[0] - LANES)
+            position = base + left * spacing
+            if position + reach <= end:
+                _sixteen(memory, op, value, position, spacing, shape, out, row + left)
+            else:
+                _one_window(memory, op, value, position, spacing, shape, out, row + left)
+            left += LANES
+        base = advance(index, nums, strides, 1, kept, base)
+
+
+@compiled
+def _finish(mode: Any, factor: Any, negate: Any, out: Any) -> None:
+    if mode == TIMES_DOUBLE:
+        for i in range(out.size):
+            out[i] = np.float32(np.float64(out[i]) * factor)
+    elif mode == TIMES_FLOAT:
+        single = np.float32(factor)
+        for i in range(out.size):
+            out[i] = out[i] * single
+    if negate:
+        for i in range(out.size):
+            out[i] = -out[i]
+
+
+@compiled
+def _dims(pairs: Any) -> Any:
+    nums = np.empty(pairs.shape[1], np.int64)
+    strides = np.empty(pairs.shape[1], np.int64)
+    kept = fuse(pairs[0], pairs[1], nums, strides)
+    total = 1
+    for k in range(kept):
+        total *= nums[k]
+    return nums, strides, kept, total
+
+
+@compiled
+def fold_runs(memory: Any, table: Any, plan: Any, lane_pairs: Any, inner_pairs: Any, numbers: Any, out: Any) -> None:
+    """Fold a pattern, sixteen lanes at a time; ``out`` has one float32 per lane, in lane order.
+
+    ``plan`` holds codec, operator, begin, start, finish, negate; ``lane_pairs`` and ``inner_pairs`` the nums and steps
+    of the dims that are kept and folded, innermost first; ``numbers`` the start value, the factor of each element, the
+    divisor of the first element and the factor of the result. For long runs and for few neighbouring lanes.
+    """
+    nums, strides, kept, _ = _dims(lane_pairs)
+    real = (np.float32(numbers[0]), np.float32(numbers[1]), np.float32(numbers[2]))
+    task = (plan[0], plan[1], plan[2])
+    _fold_runs(memory, table, task, real, plan[3], (nums, strides, kept), _dims(inner_pairs), out)
+    _finish(plan[4], numbers[3], plan[5], out)
+
+
+@compiled
+def fold_rows(memory: Any, table: Any, plan: Any, lane_pairs: Any, inner_pairs: Any, numbers: Any, out: Any) -> None:
+    """As `fold_runs`, but neighbouring lanes take each step together."""
+    nums, strides, kept, _ = _dims(lane_pairs)
+    real = (np.float32(numbers[0]), np.float32(numbers[1]), np.float32(numbers[2]))
+    task = (plan[0], plan[1], plan[2])
+    _fold_rows(memory, table, task, real, plan[3], (nums, strides, kept), _dims(inner_pairs), out)
+    _finish(plan[4], numbers[3], plan[5], out)
+
+
+@compiled
+def fold_windows(memory: Any, table: Any, plan: Any, lane_pairs: Any, inner_pairs: Any, numbers: Any, out: Any) -> None:
+    """As `fold_runs` for add and max of float32 from a start value over at most two dims.
+
+    The innermost lane dim has at least sixteen lanes that are one or two elements apart.
+    """
+    nums, strides, kept, _ = _dims(lane_pairs)
+    _fold_windows(memory, plan[1], np.float32(numbers[0]), plan[3], (nums, strides, kept), _dims(inner_pairs), out)
+    _finish(plan[4], numbers[3], plan[5], out)
+
+
+@compiled
+def sum_in_fours(memory: Any, table: Any, codec: Any, start: Any, lane_pairs: Any, inner_pairs: Any, out: Any) -> None:
+    """Sums with four running values over blocks of four, joined as (s0+s2)+(s1+s3), the rest added one by one."""
+    nums, strides = lane_pairs[0], lane_pairs[1]
+    index = np.zeros(nums.size, np.int64)
+    total = 1
+    for k in range(inner_pairs.shape[1]):
+        total *= inner_pairs[0, k]
+    place = np.zeros(inner_pairs.shape[1], np.int64)
+    window = np.empty(total, np.float32)
+    tile = np.empty(4, np.uint8)
+    base = start
+    for lane in range(out.size):
+        position = base
+        for i in range(total):
+            load_run(memory, codec, table, position, 1, 1, tile, 0)
+            window[i] = peek(tile, 0, _ZERO)
+            position = advance(place, inner_pairs[0], inner_pairs[1], 0, place.size, position)
+        s0 = s1 = s2 = s3 = _ZERO
+        whole = total // 4 * 4
+        for i in range(0, whole, 4):
+            s0 += window[i]
+            s1 += window[i + 1]
+            s2 += window[i + 2]
+            s3 += window[i + 3]
+        a = (s0 + s2) + (s1 + s3)
+        for i in range(whole, total):
+            a += window[i]
+        out[lane] = a
+        base = advance(index, nums, strides, 0, nums.size, base)
