@@ -1,0 +1,47 @@
+"""What an instruction must satisfy before it has bytes: the front-end limits of every BIR operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lanefold.diagnostics import Diagnostic
+from lanefold.tpb import isa
+from lanefold.tpb.instruction import Instruction
+from lanefold.tpb.limits import operands, others, record, reduce
+from lanefold.tpb.limits.findings import Findings
+from lanefold.tpb.limits.operands import CHANNELS
+
+__all__ = ["CHANNELS", "front_end"]
+
+_Check = Callable[[Instruction, isa.Generation, isa.Reading], Findings]
+_RULES: dict[str, tuple[_Check, ...]] = {
+    "Pool": (reduce.pool_findings, operands.channel_findings),
+    "TensorReduce": (reduce.reduce_findings, operands.channel_findings),
+    "Max": (others.search_findings, operands.channel_findings),
+    "MaxIndex": (others.search_findings, operands.channel_findings),
+    "MatchReplace": (others.search_findings, operands.channel_findings, others.replace_findings),
+    "Reciprocal": (operands.channel_findings,),
+    "Iota": (others.iota_findings,),
+    "Gather": (others.gather_findings, others.gather_type_findings, operands.channel_findings),
+}
+
+
+def front_end(instruction: Instruction, generation: isa.Generation, reading: isa.Reading) -> list[Diagnostic]:
+    """Findings of every front-end rule on one instruction; an instruction without errors has bytes.
+
+    Source: the limits that the reference encoder asserts per operation.
+    """
+    row = isa.BIR_BY_OPCODE.get(instruction.opcode)
+    if row is None:
+        return [record.unknown_opcode(instruction)]
+    shape = [*record.operand_findings(instruction, row), *record.key_findings(instruction, row)]
+    if shape:
+        return shape
+    found = [
+        *operands.type_findings(instruction),
+        *operands.pattern_findings(instruction),
+        *operands.sync_findings(instruction),
+    ]
+    for rule in _RULES[instruction.opcode]:
+        found += rule(instruction, generation, reading)
+    return found

@@ -1,0 +1,155 @@
+"""Rules on the operands of any instruction: types, pairs, partitions, events."""
+
+from __future__ import annotations
+
+from lanefold.diagnostics import RULES, Cure, Diagnostic, Rule
+from lanefold.numerics import dtypes
+from lanefold.tpb import isa
+from lanefold.tpb.instruction import Instruction
+from lanefold.tpb.limits.findings import INT32, Findings, named_operands
+from lanefold.tpb.patterns import NUM_RANGE, STEP_RANGE, Access, Pair
+
+_DTYPE = Rule(
+    "TPB-DTYPE",
+    "An operand's element type is one of the 20 BIR types.",
+    "Element type table",
+)
+
+
+CHANNELS = Rule(
+    "TPB-CHANNELS",
+    "An instruction takes 1 to 128 partitions.",
+    "ISA headers: active channel range",
+    predicate="has_valid_active_channel_range",
+)
+
+
+_PARTITIONS = Rule(
+    "TPB-OPERAND-CHANNELS",
+    "All operands of an instruction span the same number of partitions; a cross-lane result spans one.",
+    "Pool Engine, getNumPartitionsAccessed; ISA headers: start_addr_active_channels",
+)
+
+
+_SYNC_FIELD = Rule(
+    "TPB-SYNC-FIELD",
+    "Modes and indices of a wait and an update are bytes, their shared value is a 32-bit number.",
+    "Bundle events",
+)
+
+
+_STEP = RULES["TPB-PATTERN-STEP"]
+
+
+_NUM = RULES["TPB-PATTERN-NUM"]
+
+
+_DTYPE_NAMES = {row.name: row for row in dtypes.DTYPES}
+
+
+def type_findings(instruction: Instruction) -> Findings:
+    """Element types that BIR does not have."""
+    for side, operands in (("ins", instruction.ins), ("outs", instruction.outs)):
+        for index, operand in enumerate(operands):
+            if operand.dtype not in _DTYPE_NAMES:
+                near = dtypes.nearest_names(operand.dtype, list(_DTYPE_NAMES))[0]
+                yield _DTYPE.finding(
+                    f"{operand.dtype!r} is no BIR element type",
+                    got=operand.dtype,
+                    allowed=", ".join(_DTYPE_NAMES),
+                    place=instruction.place("dtype", operand.name),
+                    cures=[Cure(f"use {near}, casting the tensor first", {f"{side}.{index}.dtype": near})],
+                )
+
+
+def pattern_findings(instruction: Instruction) -> Findings:
+    """Pairs that do not fit their fields, and partition counts that do not exist."""
+    for path, operand in named_operands(instruction):
+        for at, (step, num) in enumerate(operand.pattern):
+            if not at:
+                yield from _partition_pair(instruction, path, operand)
+                continue
+            if not STEP_RANGE[0] <= step <= STEP_RANGE[1] and num != 1:
+                yield _pair_finding(_STEP, instruction, path, at, "step")
+            if not NUM_RANGE[0] <= num <= NUM_RANGE[1]:
+                yield _pair_finding(_NUM, instruction, path, at, "num")
+
+
+def _partition_pair(instruction: Instruction, path: str, operand: Access) -> Findings:
+    most = isa.GEOMETRY["v2"].partitions
+    if not 1 <= operand.channels <= most:
+        near = min(max(operand.channels, 1), most)
+        changes = {
+            f"{other}.pattern": [(each.pattern[0][0], near), *each.free]
+            for other, each in named_operands(instruction)
+            if each.channels == operand.channels
+        }
+        yield CHANNELS.finding(
+            f"operand {operand.name} spans {operand.channels} partitions",
+            got=operand.channels,
+            allowed=f"1 to {most}",
+            place=instruction.place("ap", operand.name),
+            cures=[Cure(f"span {near} partitions, the others in another instruction", changes)],
+        )
+
+
+def _pair_finding(rule: Rule, instruction: Instruction, path: str, at: int, part: str) -> Diagnostic:
+    operand = dict(named_operands(instruction))[path]
+    pattern: list[Pair] = list(operand.pattern)
+    step, num = pattern[at]
+    (low, high), got = (STEP_RANGE, step) if part == "step" else (NUM_RANGE, num)
+    near = min(max(got, low), high)
+    pattern[at] = (near, num) if part == "step" else (step, near)
+    kind = "a signed 16-bit step" if part == "step" else "a 16-bit count of at least 1"
+    cures: list[Cure | str] = [Cure(f"re-tile the operand so that the {part} is {near}", {f"{path}.pattern": pattern})]
+    if part == "step" and num > 0:
+        cures.append(f"write the {num} outer indices as {num} instructions, each with its own start address")
+    elif num > high:
+        cures.append("split the pair into two pairs, outer step = inner step x inner num, or into instructions")
+    return rule.finding(
+        f"{part} {got} of pair {at} of operand {operand.name} does not fit {kind}",
+        got=[list(pair) for pair in operand.pattern],
+        allowed=f"{low} to {high}",
+        place=instruction.place("ap", operand.name),
+        cures=cures,
+    )
+
+
+def sync_findings(instruction: Instruction) -> Findings:
+    """Events that do not fit their bytes."""
+    sync = instruction.sync
+    byte, word = (0, 255), (INT32[0], 2**32 - 1)
+    for name, value, (low, high) in (
+        ("wait_mode", sync.wait_mode, byte),
+        ("wait_index", sync.wait_index, byte),
+        ("update_mode", sync.update_mode, byte),
+        ("update_index", sync.update_index, byte),
+        ("value", sync.value, word),
+    ):
+        if not low <= value <= high:
+            near = min(max(value, low), high)
+            yield _SYNC_FIELD.finding(
+                f"{name} of the events is {value}",
+                got=value,
+                allowed=f"{low} to {high}",
+                place=instruction.place(name),
+                cures=[Cure(f"write {near}", {f"sync.{name}": near})],
+            )
+
+
+def channel_findings(instruction: Instruction, generation: isa.Generation, reading: isa.Reading) -> Findings:
+    """Operands that span different numbers of partitions."""
+    cross = instruction.attributes.get("axis") in isa.BIR_CROSS_LANE_AXES
+    wanted = (instruction.ins or instruction.outs)[0].channels
+    for side, operands in (("ins", instruction.ins), ("outs", instruction.outs)):
+        for index, operand in enumerate(operands):
+            need = 1 if cross and side == "outs" else wanted
+            if operand.channels != need:
+                pattern = [(operand.pattern[0][0], need), *operand.pattern[1:]]
+                yield _PARTITIONS.finding(
+                    f"operand {operand.name} spans {operand.channels} partitions where {need} are needed",
+                    got=operand.channels,
+                    allowed=str(need),
+                    place=instruction.place("ap", operand.name),
+                    cures=[Cure(f"make its partition pair span {need}", {f"{side}.{index}.pattern": pattern})],
+                )
