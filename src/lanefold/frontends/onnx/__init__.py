@@ -9,7 +9,7 @@ import onnx
 
 from lanefold.frontends.onnx.feeds import random_inputs
 from lanefold.frontends.onnx.partition import Plan, partition
-from lanefold.frontends.onnx.read import Model, Value, read_model
+from lanefold.frontends.onnx.read import Array, Model, Value, read_model
 from lanefold.frontends.onnx.verify import Verification, VerifyRow, ulp_distance, verify
 from lanefold.program import Program, Target
 
@@ -34,6 +34,7 @@ def plan_model(
     target: Target,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    fixed: Mapping[str, Array] | None = None,
     strict: bool = False,
     prefer: str = "cost",
 ) -> Plan:
@@ -43,13 +44,14 @@ def plan_model(
         model: path of a file, or a model in memory.
         target: lowers ops or refuses them.
         shapes: extents of inputs that the model leaves open.
+        fixed: values of inputs that are known before anything runs.
         strict: refuse to leave a pooling or reduction to the host.
         prefer: which of several legal routes the target takes, in the target's words.
 
     Raises:
         LanefoldError: the model cannot be read or holds a node that cannot be; see `read_model` and `partition`.
     """
-    return partition(read_model(model, shapes=shapes), target, strict=strict, prefer=prefer)
+    return partition(read_model(model, shapes=shapes, fixed=fixed), target, strict=strict, prefer=prefer)
 
 
 def compile_model(
@@ -57,8 +59,9 @@ def compile_model(
     target: Target,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    fixed: Mapping[str, Array] | None = None,
     strict: bool = False,
     prefer: str = "cost",
 ) -> Program:
     """The program of a model for a target; arguments and errors as in `plan_model`."""
-    return plan_model(model, target, shapes=shapes, strict=strict, prefer=prefer).program
+    return plan_model(model, target, shapes=shapes, fixed=fixed, strict=strict, prefer=prefer).program

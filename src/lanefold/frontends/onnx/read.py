@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -22,6 +24,7 @@ _DTYPE_NAMES: dict[int, str] = {
     onnx.TensorProto.DOUBLE: "float64",
 }
 
+Array = np.ndarray[Any, np.dtype[Any]]
 _FOLDABLE = frozenset(
     {
         "Add",
@@ -126,7 +129,7 @@ class Model:
             return None
         return tuple(extent for extent in extents if extent is not None)
 
-    def constant(self, name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None:
+    def constant(self, name: str) -> Array | None:
         """The value of a tensor that does not depend on the inputs, if it is small; None otherwise."""
         if name in self.initializers:
             return np.asarray(numpy_helper.to_array(self.initializers[name]))
@@ -134,16 +137,18 @@ class Model:
         shape = self.shape(name)
         if node is None or node.op_type not in _FOLDABLE or node.proto.domain not in DEFAULT_DOMAINS:
             return None
-        if shape is None or int(np.prod(shape, dtype=np.int64)) > _FOLD_LIMIT:
+        if shape is not None and math.prod(shape) > _FOLD_LIMIT:
             return None
         if node.op_type == "Shape":
             return self._folded_shape(node)
-        values = {each: self.constant(each) for each in node.inputs if each}
-        if any(value is None for value in values.values()):
+        values = {each: value for each in node.inputs if each and (value := self.constant(each)) is not None}
+        if len(values) < len({each for each in node.inputs if each}):
+            return None
+        if shape is None and not _stays_small(node, values):
             return None
         return _evaluate(node.proto, self.opset, name, values)
 
-    def _folded_shape(self, node: Node) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None:
+    def _folded_shape(self, node: Node) -> Array | None:
         shape = self.shape(node.inputs[0])
         if shape is None:
             return None
@@ -156,9 +161,15 @@ def dtype_name(element: int) -> str:
     return _DTYPE_NAMES.get(element) or str(onnx.TensorProto.DataType.Name(element)).lower()
 
 
-def _evaluate(
-    proto: onnx.NodeProto, opset: int, output: str, values: Mapping[str, object]
-) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+def _stays_small(node: Node, values: Mapping[str, Array]) -> bool:
+    """Whether a result of unknown extents is small enough to fold; only two operators make much out of little."""
+    if node.op_type == "Range":
+        start, limit, delta = (float(values[each]) for each in node.inputs)
+        return delta != 0 and (limit - start) / delta <= _FOLD_LIMIT
+    return node.op_type != "ConstantOfShape"
+
+
+def _evaluate(proto: onnx.NodeProto, opset: int, output: str, values: Mapping[str, object]) -> Array:
     from onnx.reference import ReferenceEvaluator
 
     graph = helper.make_graph(
@@ -172,12 +183,18 @@ def _evaluate(
     return np.asarray(result)
 
 
-def read_model(model: str | Path | onnx.ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
+def read_model(
+    model: str | Path | onnx.ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    fixed: Mapping[str, Array] | None = None,
+) -> Model:
     """Read and check a model and infer its types.
 
     Args:
         model: path of a file, or a model already in memory (which is not changed).
         shapes: extents for inputs whose shape the model leaves open.
+        fixed: values of inputs that are known before anything runs, such as axes; they are inputs no longer.
 
     Raises:
         LanefoldError: the file cannot be read, is not an ONNX model, or breaks a rule of the format; one diagnostic for
@@ -190,6 +207,7 @@ def read_model(model: str | Path | onnx.ModelProto, *, shapes: Mapping[str, Sequ
     nodes = read_nodes(proto, opset, source)
     _check(proto, source)
     _set_shapes(proto, shapes or {}, source)
+    _fix(proto, fixed or {}, source)
     declared = {v.name: v for v in (*proto.graph.value_info, *proto.graph.output)}
     read = Model(infer(proto, nodes), source, opset, nodes)
     _check_inputs(read)
@@ -307,6 +325,35 @@ def _shape_problem(value: onnx.ValueInfoProto | None, wanted: Sequence[int], nam
         not dim.HasField("dim_value") or dim.dim_value == extent for dim, extent in zip(dims, wanted, strict=True)
     )
     return "" if fits else f"{value.name}={','.join(open_extents(dims))} with a number for each ?"
+
+
+def _fix(proto: onnx.ModelProto, fixed: Mapping[str, Array], source: str) -> None:
+    inputs = {v.name: v for v in proto.graph.input}
+    found = []
+    for name, value in fixed.items():
+        array = np.asarray(value)
+        allowed = "an input of the model: " + ", ".join(inputs)
+        if name in inputs:
+            kind = inputs[name].type.tensor_type
+            extents = open_extents(kind.shape.dim)
+            allowed = f"{dtype_name(kind.elem_type)} {'×'.join(extents) or 'scalar'}"
+            fits = len(extents) == array.ndim and all(
+                each in ("?", str(n)) for each, n in zip(extents, array.shape, strict=True)
+            )
+            if fits and dtype_name(kind.elem_type) == array.dtype.name:
+                proto.graph.initializer.append(numpy_helper.from_array(array, name))
+                continue
+        found.append(
+            rules.FIXED.finding(
+                f"{name} cannot be fixed to {array.dtype.name} {list(array.shape)}",
+                got=f"{array.dtype.name} {list(array.shape)}",
+                allowed=allowed,
+                cures=[f"give {allowed}"],
+                place=Place(file=source, operand=name),
+            )
+        )
+    if found:
+        raise LanefoldError(found, usage=True)
 
 
 def open_extents(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> list[str]:

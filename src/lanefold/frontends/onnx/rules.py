@@ -46,6 +46,12 @@ SHAPE_OPTION = Rule(
     "ONNX IR specification: static tensor shapes",
     usage=True,
 )
+FIXED = Rule(
+    "ONNX-FIXED",
+    "A value fixed before compilation names an input of the model and has the input's type and extents.",
+    "ONNX IR specification: graph inputs and initializers",
+    usage=True,
+)
 SHAPE_DECLARED = Rule(
     "ONNX-SHAPE-DECLARED",
     "A shape written into the model agrees with the shape that the operator's own rule gives.",
