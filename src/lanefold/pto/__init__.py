@@ -1,1 +1,32 @@
-"""Ascend PTO, the reduction and expansion tile operations."""
+"""Ascend PTO: tiles, the 28 reduction and expansion operations, their rules, simulator, texts and C++."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lanefold.pto.rules import check as check
+    from lanefold.pto.simulate import execute as execute
+    from lanefold.pto.tiles import Tile as Tile
+    from lanefold.pto.tiles import TileType as TileType
+
+_HOMES = {
+    "Tile": "lanefold.pto.tiles",
+    "TileType": "lanefold.pto.tiles",
+    "check": "lanefold.pto.rules",
+    "execute": "lanefold.pto.simulate",
+}
+
+__all__ = ["Tile", "TileType", "check", "execute"]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lanefold.diagnostics import Diagnostic, LanefoldError, errors
+from lanefold.diagnostics import Diagnostic, LanefoldError, Rule, errors
 from lanefold.pto.calls import Call, make_call
 from lanefold.pto.isa import Family
 from lanefold.pto.rules import check_call
@@ -20,6 +20,12 @@ __all__ = ["Execution", "Plan", "execute", "plan"]
 Runner = Callable[[dict[str, Block]], None]
 
 _PLAN_LIMIT = 4096
+
+CONVERSION = Rule(
+    "PTO-CONVERSION",
+    "A call is executed where every source value is a value of the result type; other conversions are not documented.",
+    "PTO headers: CPU simulator, compiled calls",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,14 @@ def _cpu_runner(call: Call) -> Runner:
     return copy_runner(call) if call.op.family in (Family.ROW_EXPAND, Family.COLUMN_EXPAND) else binary_runner(call)
 
 
+def _refuse_conversions(findings: list[Diagnostic]) -> None:
+    for found in findings:
+        if found.code == "PTO-MIXED-TYPES":
+            raise CONVERSION.error(
+                found.message, got=found.got, allowed=found.allowed, cures=found.cures, place=found.place
+            )
+
+
 def plan(call: Call, numerics: str = "cpu") -> Plan:
     """Check a call and choose its loops.
 
@@ -68,6 +82,7 @@ def plan(call: Call, numerics: str = "cpu") -> Plan:
     wrong = errors(findings)
     if wrong:
         raise LanefoldError(wrong)
+    _refuse_conversions(findings)
     runner = reading_runner(call, row) or _cpu_runner(call)
     return Plan(call, runner, row.name, row.name == "cpu", tuple(findings))
 

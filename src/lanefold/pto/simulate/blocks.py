@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,6 @@ def spread(tiles: int, bytes_read: int, work: Callable[[slice], None]) -> None:
         work(slice(0, tiles))
         return
     cut = [tiles * k // _WORKERS for k in range(_WORKERS + 1)]
-    parts = [_pool().submit(work, slice(a, b)) for a, b in zip(cut, cut[1:], strict=False)]
+    parts = [_pool().submit(work, slice(a, b)) for a, b in pairwise(cut)]
     for part in parts:
         part.result()

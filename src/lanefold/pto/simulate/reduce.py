@@ -65,8 +65,9 @@ def _fold_f32(block: Block, by_row: bool, count: int, length: int, op: int, out:
         folds.fold_f32_across(block.flat, block.starts, folded, count, length, op, out)
 
 
-def _rounding(call: Call, source: str, result: str) -> int:
-    """How each step of a fold of 16-bit floats is rounded: TROWSUM keeps f32 to the end, all others round on the way."""
+def _rounding(call: Call) -> int:
+    """How each step of a fold of 16-bit floats is rounded: TROWSUM keeps f32 to the end, the others do not."""
+    result = call.result.type.dtype
     if call.op.name == "TROWSUM" or result == "f32":
         return 0
     return _KINDS[result]
@@ -83,7 +84,7 @@ def _folder(call: Call) -> Callable[[Block, Array, int, int], None]:
         return lambda block, out, count, length: _fold_f32(block, by_row, count, length, op, out)
     if source.kind == "float":
         kind = _KINDS[source.name]
-        rounding = _rounding(call, source.name, call.result.type.dtype)
+        rounding = _rounding(call)
 
         def fold_half(block: Block, out: Array, count: int, length: int) -> None:
             kept, folded = _steps(block, by_row)
