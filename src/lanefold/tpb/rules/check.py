@@ -15,9 +15,10 @@ from lanefold.tpb.binary import Stream, decode, encode, layout
 from lanefold.tpb.binary.encode import HasInstructions, bundles_of
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits import front_end
-from lanefold.tpb.rules import counts, fields, overlap, places, streams, types
+from lanefold.tpb.rules import counts, fields, forms, overlap, places, streams, types
 from lanefold.tpb.rules.batch import Batch, engine_codes, offset_of, role_of
 from lanefold.tpb.rules.checks import Check, Factory
+from lanefold.tpb.rules.streams import Placer
 from lanefold.tpb.rules.terms import in_terms_of, operand_path
 
 _FACTORIES: tuple[Factory, ...] = (
@@ -31,7 +32,7 @@ _FACTORIES: tuple[Factory, ...] = (
     types.pair_checks,
     types.range_checks,
     places.num_checks,
-    places.form_checks,
+    forms.form_checks,
     places.place_checks,
     places.bounds_checks,
     counts.count_checks,
@@ -39,17 +40,20 @@ _FACTORIES: tuple[Factory, ...] = (
     overlap.overlap_checks,
     streams.engine_checks,
 )
-BLOCK = 8192
+BLOCK = 16384
 """Bundles that are checked at a time: their columns stay in the cache."""
 
 Found = tuple[int, int, Diagnostic]
 
 
 @cache
-def checks_of(name: str, generation: isa.Generation) -> tuple[Check, ...]:
-    """Every check of one instruction, in the order in which its findings are reported."""
+def checks_of(
+    name: str, generation: isa.Generation, severities: frozenset[Severity] = frozenset(Severity)
+) -> tuple[Check, ...]:
+    """The checks of one instruction with the severities given, in the order in which findings are reported."""
     row = isa.BY_NAME[name]
-    return tuple(check for factory in _FACTORIES for check in factory(row, generation))
+    every = (check for factory in _FACTORIES for check in factory(row, generation))
+    return tuple(check for check in every if check.rule.severity in severities)
 
 
 def check(
@@ -128,16 +132,35 @@ def check_stream(stream: Stream) -> list[Diagnostic]:
     return [finding for _, _, finding in found] + ends
 
 
+def stream_errors(stream: Stream) -> list[Diagnostic]:
+    """Only what stops a stream from being executed: the rules whose findings are errors, in stream order."""
+    found = _of_opcodes_and_bundles(stream, _placer(stream), frozenset((Severity.ERROR,)), lambda batch: None)
+    return [finding for _, _, finding in sorted(found, key=lambda entry: entry[:2])]
+
+
+def _of_opcodes_and_bundles(
+    stream: Stream, place: Placer, severities: frozenset[Severity], visit: Callable[[Batch], None]
+) -> list[Found]:
+    found: list[Found] = [(index, -1, finding) for index, finding in streams.opcode_findings(stream, place)]
+    for batch in batches(stream):
+        chosen = checks_of(batch.row.name, stream.generation, severities)
+        found += _run(batch, chosen, stream, place)
+        visit(batch)
+    return found
+
+
 def _sorted(stream: Stream) -> tuple[list[Found], list[Diagnostic]]:
     place = _placer(stream)
-    found: list[Found] = [(index, -1, finding) for index, finding in streams.opcode_findings(stream, place)]
     integers, first = 0, len(stream)
-    for batch in batches(stream):
-        found += _run(batch, checks_of(batch.row.name, stream.generation), stream, place)
+
+    def count_integers(batch: Batch) -> None:
+        nonlocal integers, first
         noted = streams.integer_note(batch)
         if noted is not None and noted.any():
             integers += int(noted.sum())
             first = min(first, int(batch.indices[noted][0]))
+
+    found = _of_opcodes_and_bundles(stream, place, frozenset(Severity), count_integers)
     found += [(index, len(_FACTORIES), finding) for index, finding in streams.pair_findings(stream, place)]
     found.sort(key=lambda entry: entry[:2])
     ends = [finding for _, finding in streams.notes(stream, place)]
@@ -177,9 +200,7 @@ def _engines(stream: Stream) -> npt.NDArray[np.int8] | None:
     return None
 
 
-def _run(
-    batch: Batch, checks: Iterable[Check], stream: Stream, place: Callable[[int, str, int | None], Place]
-) -> Iterator[Found]:
+def _run(batch: Batch, checks: Iterable[Check], stream: Stream, place: Placer) -> Iterator[Found]:
     for order, entry in enumerate(checks):
         kept = entry.ok(batch)
         if kept.all():
@@ -195,10 +216,12 @@ def _finding(
     at: int,
     index: int,
     stream: Stream,
-    place: Callable[[int, str, int | None], Place],
+    place: Placer,
 ) -> Diagnostic:
     why = entry.explain(batch, at)
-    offset = offset_of(batch.row.struct, entry.field) if entry.field else None
+    offset = why.offset
+    if offset is None and entry.field:
+        offset = offset_of(batch.row.struct, entry.field)
     cures = why.cures
     if stream.origin is not None and stream.instructions:
         instruction = stream.instructions[int(stream.origin[index])]
@@ -208,7 +231,7 @@ def _finding(
     )
 
 
-def _placer(stream: Stream) -> Callable[[int, str, int | None], Place]:
+def _placer(stream: Stream) -> Placer:
     def place(index: int, field: str, offset: int | None) -> Place:
         number = int(stream.kinds[index])
         row = None if number == layout.UNKNOWN else isa.BUNDLES[number]

@@ -12,12 +12,16 @@ from lanefold.tpb.rules.batch import Batch, Mask
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Why one bundle fails a rule: the sentence, the value got, the values allowed, the ways out."""
+    """Why one bundle fails a rule: the sentence, the value got, the values allowed, the ways out.
+
+    ``offset`` is the byte that is wrong, where that is more exact than the field's own offset.
+    """
 
     message: str
     got: object
     allowed: str
     cures: tuple[Cure | str, ...]
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

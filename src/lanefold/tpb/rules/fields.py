@@ -340,6 +340,7 @@ def reserved_checks(row: isa.BundleKind, generation: isa.Generation) -> Checks:
             text,
             f"zero in {_span_text(struct)}",
             (Cure("clear the reserved bytes", {name: [0] * sizes[name] for name in names}),),
+            offset=min(odd),
         )
 
     yield Check(RESERVED_RULES[struct.name], "", ok, explain)
