@@ -38,7 +38,7 @@ def check_word(owner: str, field: str, got: str, allowed: Sequence[str]) -> None
     if got not in allowed:
         raise RULE_WORD.error(
             f"{owner} has no {field} {got!r}",
-            got=got,
+            got=repr(got),
             allowed=", ".join(allowed),
             cures=[Cure(f"use {field} {allowed[0]!r}", {field: allowed[0]})],
             place=Place(operand=owner, field=field),

@@ -235,7 +235,7 @@ def resolve_pads(
     if auto_pad not in AUTO_PADS:
         raise RULE_AUTO_PAD.error(
             f"auto_pad {auto_pad!r} is not known",
-            got=auto_pad,
+            got=repr(auto_pad),
             allowed=", ".join(AUTO_PADS),
             cures=["write auto_pad NOTSET and explicit pads"],
             place=place,

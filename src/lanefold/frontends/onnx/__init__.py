@@ -7,9 +7,10 @@ from pathlib import Path
 
 import onnx
 
+from lanefold.frontends.onnx.edges import Array
 from lanefold.frontends.onnx.feeds import random_inputs
 from lanefold.frontends.onnx.partition import Plan, partition
-from lanefold.frontends.onnx.read import Array, Model, Value, read_model
+from lanefold.frontends.onnx.read import Model, Value, read_model
 from lanefold.frontends.onnx.verify import Verification, VerifyRow, ulp_distance, verify
 from lanefold.program import Program, Target
 

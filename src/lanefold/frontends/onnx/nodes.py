@@ -105,8 +105,8 @@ def _attributes(node: onnx.NodeProto, opset: int, place: Place) -> tuple[dict[st
         newest = _schema(node.op_type, defs.onnx_opset_version())
         since = f"{node.op_type} came with operator set {newest.since_version}" if newest else "no set has it"
         finding = rules.OPERATOR.finding(
-            f"operator set {opset} has no operator {node.op_type}; {since}",
-            got=node.op_type,
+            f"operator set {opset} has no operator {node.op_type!r}; {since}",
+            got=repr(node.op_type),
             allowed=f"operators of set {opset}",
             cures=[f"import operator set {newest.since_version}" if newest else "use an operator of the set"],
             place=place,
@@ -117,8 +117,8 @@ def _attributes(node: onnx.NodeProto, opset: int, place: Place) -> tuple[dict[st
         allowed = ", ".join(sorted(schema.attributes)) or "no attribute at all"
         return {}, [
             rules.ATTRIBUTE.finding(
-                f"{node.op_type} has no attribute {name} in operator set {opset}",
-                got=name,
+                f"{node.op_type} has no attribute {name!r} in operator set {opset}",
+                got=repr(name),
                 allowed=allowed,
                 cures=[Cure(f"remove {name} from the node", {"remove": name})],
                 place=replace(place, field=name),

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import defs, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place
 from lanefold.frontends.onnx import rules
+from lanefold.frontends.onnx.edges import Array, dtype_name, fix, is_known, open_extents, set_shapes
 from lanefold.frontends.onnx.infer import infer
+from lanefold.frontends.onnx.load import check, check_text, default_opset, first_line, load
 from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node, read_nodes
 
-_DTYPE_NAMES: dict[int, str] = {
-    onnx.TensorProto.FLOAT: "float32",
-    onnx.TensorProto.DOUBLE: "float64",
-}
-
-Array = np.ndarray[Any, np.dtype[Any]]
 _FOLDABLE = frozenset(
     {
         "Add",
@@ -120,7 +114,7 @@ class Model:
         kind = self.types.get(name)
         if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
             return None
-        return tuple(d.dim_value if d.HasField("dim_value") else None for d in kind.tensor_type.shape.dim)
+        return tuple(d.dim_value if is_known(d) else None for d in kind.tensor_type.shape.dim)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """Extents of a tensor; None if any is not known."""
@@ -154,11 +148,6 @@ class Model:
             return None
         end = node.attributes.get("end")
         return np.asarray(shape[node.integer("start") : end if isinstance(end, int) else None], dtype=np.int64)
-
-
-def dtype_name(element: int) -> str:
-    """The type name of an ONNX element type, in NumPy's words."""
-    return _DTYPE_NAMES.get(element) or str(onnx.TensorProto.DataType.Name(element)).lower()
 
 
 def _stays_small(node: Node, values: Mapping[str, Array]) -> bool:
@@ -202,163 +191,31 @@ def read_model(
 
     Source: ONNX IR specification.
     """
-    source, proto = _load(model)
-    opset = _opset(proto, source)
+    source, proto = load(model)
+    check_text(proto, source)
+    opset = default_opset(proto, source)
     nodes = read_nodes(proto, opset, source)
-    _check(proto, source)
-    _set_shapes(proto, shapes or {}, source)
-    _fix(proto, fixed or {}, source)
+    check(proto, source)
+    set_shapes(proto, shapes or {}, source)
+    fix(proto, fixed or {}, source)
     declared = {v.name: v for v in (*proto.graph.value_info, *proto.graph.output)}
-    read = Model(infer(proto, nodes), source, opset, nodes)
+    read = Model(_inferred(proto, nodes, source), source, opset, nodes)
     _check_inputs(read)
     read.findings += _declared_differently(read, declared)
     return read
 
 
-def _load(model: str | Path | onnx.ModelProto) -> tuple[str, onnx.ModelProto]:
-    if isinstance(model, onnx.ModelProto):
-        proto = onnx.ModelProto()
-        proto.CopyFrom(model)
-        return proto.graph.name or "model", proto
-    path = Path(model)
-    place = Place(file=str(path))
-    cures = ["name an existing .onnx file"]
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise rules.FILE.error(f"{path} {what}", got=str(path), allowed="an ONNX file", cures=cures, place=place)
+def _inferred(proto: onnx.ModelProto, nodes: tuple[Node, ...], source: str) -> onnx.ModelProto:
     try:
-        proto = onnx.load(str(path))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise rules.FILE.error(
-            f"{path} cannot be read: {_first_line(error)}",
-            got=path.name,
-            allowed="an ONNX file",
-            cures=cures,
-            place=place,
-        ) from error
-    except DecodeError as error:
-        raise _not_a_model(path) from error
-    if not proto.graph.node and not proto.graph.output:
-        raise _not_a_model(path)
-    return str(path), proto
-
-
-def _not_a_model(path: Path) -> LanefoldError:
-    size = path.stat().st_size
-    return rules.FILE.error(
-        f"{path} ({size} bytes) is not an ONNX model",
-        got=f"{size} bytes that do not decode as a ModelProto with a graph",
-        allowed="a serialized ONNX ModelProto",
-        cures=["export the model again with onnx.save", "check that the file was copied whole"],
-        place=Place(file=str(path)),
-    )
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def _opset(proto: onnx.ModelProto, source: str) -> int:
-    newest = defs.onnx_opset_version()
-    versions = [each.version for each in proto.opset_import if each.domain in DEFAULT_DOMAINS]
-    if versions and 1 <= versions[0] <= newest:
-        return int(versions[0])
-    got = f"version {versions[0]}" if versions else "no import of the default operator set"
-    raise rules.OPSET.error(
-        f"{source} has {got}",
-        got=got,
-        allowed=f"versions 1 to {newest}",
-        cures=[f"convert the model to operator set {newest} with onnx.version_converter"],
-        place=Place(file=source),
-    )
-
-
-def _check(proto: onnx.ModelProto, source: str) -> None:
-    try:
-        onnx.checker.check_model(proto)
-    except (onnx.checker.ValidationError, ValueError) as error:
+        return infer(proto, nodes)
+    except onnx.shape_inference.InferenceError as error:
         raise rules.CHECK.error(
-            f"{source} is not a well-formed model: {_first_line(error)}",
-            got=_first_line(error),
-            allowed="a model that onnx.checker.check_model accepts",
-            cures=["correct the named part and export the model again"],
+            f"types or shapes of {source} contradict each other: {first_line(error)}",
+            got=first_line(error),
+            allowed="types and shapes that onnx.shape_inference.infer_shapes accepts",
+            cures=["correct the type or shape that is named and export the model again"],
             place=Place(file=source),
         ) from error
-
-
-def _set_shapes(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], source: str) -> None:
-    inputs = {v.name: v for v in proto.graph.input}
-    found = []
-    for name, wanted in shapes.items():
-        problem = _shape_problem(inputs.get(name), wanted, inputs)
-        if problem:
-            found.append(
-                rules.SHAPE_OPTION.finding(
-                    f"shape {list(wanted)} cannot be given to {name}",
-                    got=f"{name}={','.join(map(str, wanted))}",
-                    allowed=problem,
-                    cures=[f"give {problem}"],
-                    place=Place(file=source, operand=name),
-                )
-            )
-            continue
-        dims = inputs[name].type.tensor_type.shape.dim
-        for at, extent in enumerate(wanted):
-            if at >= len(dims):
-                dims.add()
-            dims[at].dim_value = int(extent)
-    if found:
-        raise LanefoldError(found, usage=True)
-
-
-def _shape_problem(value: onnx.ValueInfoProto | None, wanted: Sequence[int], names: Iterable[str]) -> str:
-    """What could be given instead; empty if the shape fits."""
-    if value is None:
-        return "an input of the model: " + ", ".join(names)
-    if any(extent < 0 for extent in wanted):
-        return "extents of at least 0"
-    if not value.type.tensor_type.HasField("shape"):
-        return ""
-    dims = value.type.tensor_type.shape.dim
-    fits = len(dims) == len(wanted) and all(
-        not dim.HasField("dim_value") or dim.dim_value == extent for dim, extent in zip(dims, wanted, strict=True)
-    )
-    return "" if fits else f"{value.name}={','.join(open_extents(dims))} with a number for each ?"
-
-
-def _fix(proto: onnx.ModelProto, fixed: Mapping[str, Array], source: str) -> None:
-    inputs = {v.name: v for v in proto.graph.input}
-    found = []
-    for name, value in fixed.items():
-        array = np.asarray(value)
-        allowed = "an input of the model: " + ", ".join(inputs)
-        if name in inputs:
-            kind = inputs[name].type.tensor_type
-            extents = open_extents(kind.shape.dim)
-            allowed = f"{dtype_name(kind.elem_type)} {'×'.join(extents) or 'scalar'}"
-            fits = len(extents) == array.ndim and all(
-                each in ("?", str(n)) for each, n in zip(extents, array.shape, strict=True)
-            )
-            if fits and dtype_name(kind.elem_type) == array.dtype.name:
-                proto.graph.initializer.append(numpy_helper.from_array(array, name))
-                continue
-        found.append(
-            rules.FIXED.finding(
-                f"{name} cannot be fixed to {array.dtype.name} {list(array.shape)}",
-                got=f"{array.dtype.name} {list(array.shape)}",
-                allowed=allowed,
-                cures=[f"give {allowed}"],
-                place=Place(file=source, operand=name),
-            )
-        )
-    if found:
-        raise LanefoldError(found, usage=True)
-
-
-def open_extents(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> list[str]:
-    """Extents as text, ``?`` where one is not known."""
-    return [str(dim.dim_value) if dim.HasField("dim_value") else "?" for dim in dims]
 
 
 def _check_inputs(model: Model) -> None:
@@ -368,18 +225,20 @@ def _check_inputs(model: Model) -> None:
         f"--shape {each.name}={','.join('1' if n is None else str(n) for n in each.shape or (None,))}"
         for each in open_inputs
     )
-    for each in open_inputs:
+    for each in model.inputs:
         place = model.place(operand=each.name)
         if not each.dtype:
             found.append(
                 rules.TYPE.finding(
-                    f"input {each.name} is no dense tensor",
-                    got=str(model.types[each.name].WhichOneof("value")),
-                    allowed="a tensor type",
+                    f"input {each.name} is no dense tensor of a known type",
+                    got=str(model.types[each.name].WhichOneof("value")) if each.name in model.types else "no type",
+                    allowed="a tensor of one of ONNX's element types",
                     cures=["split it into tensors before the model"],
                     place=place,
                 )
             )
+            continue
+        if each not in open_inputs:
             continue
         got = "unknown rank" if each.shape is None else "×".join("?" if n is None else str(n) for n in each.shape)
         found.append(

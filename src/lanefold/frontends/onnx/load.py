@@ -1,0 +1,116 @@
+"""Loading a model file and checking that it is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import defs
+
+from lanefold.diagnostics import LanefoldError, Place
+from lanefold.frontends.onnx import rules
+from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS
+
+
+def load(model: str | Path | onnx.ModelProto) -> tuple[str, onnx.ModelProto]:
+    """Name and content of a model; one in memory is copied.
+
+    Raises:
+        LanefoldError: the file cannot be read or holds no model.
+    """
+    if isinstance(model, onnx.ModelProto):
+        proto = onnx.ModelProto()
+        proto.CopyFrom(model)
+        return proto.graph.name or "model", proto
+    path = Path(model)
+    place = Place(file=str(path))
+    cures = ["name an existing .onnx file"]
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise rules.FILE.error(f"{path} {what}", got=str(path), allowed="an ONNX file", cures=cures, place=place)
+    try:
+        proto = onnx.load(str(path))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise rules.FILE.error(
+            f"{path} cannot be read: {first_line(error)}",
+            got=path.name,
+            allowed="an ONNX file",
+            cures=cures,
+            place=place,
+        ) from error
+    except DecodeError as error:
+        raise _not_a_model(path) from error
+    if not proto.graph.node and not proto.graph.output:
+        raise _not_a_model(path)
+    return str(path), proto
+
+
+def check_text(proto: onnx.ModelProto, source: str) -> None:
+    """Refuse names that are not UTF-8, which the protobuf package hands out as bytes."""
+    graph = proto.graph
+    names: list[object] = [graph.name]
+    for node in graph.node:
+        names += [node.op_type, node.domain, node.name, *node.input, *node.output]
+        names += [attribute.name for attribute in node.attribute]
+    names += [each.name for each in (*graph.input, *graph.output, *graph.value_info, *graph.initializer)]
+    wrong = [name for name in names if isinstance(name, bytes)]
+    if wrong:
+        raise rules.CHECK.error(
+            f"{source} holds a name that is not UTF-8 text",
+            got=repr(wrong[0]),
+            allowed="names in UTF-8",
+            cures=["export the model again"],
+            place=Place(file=source),
+        )
+
+
+def _not_a_model(path: Path) -> LanefoldError:
+    size = path.stat().st_size
+    return rules.FILE.error(
+        f"{path} ({size} bytes) is not an ONNX model",
+        got=f"{size} bytes that do not decode as a ModelProto with a graph",
+        allowed="a serialized ONNX ModelProto",
+        cures=["export the model again with onnx.save", "check that the file was copied whole"],
+        place=Place(file=str(path)),
+    )
+
+
+def first_line(error: Exception) -> str:
+    """What another package says, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def default_opset(proto: onnx.ModelProto, source: str) -> int:
+    """Version of the default operator set that the model imports.
+
+    Raises:
+        LanefoldError: there is none, or the onnx package does not know it.
+    """
+    newest = defs.onnx_opset_version()
+    versions = [each.version for each in proto.opset_import if each.domain in DEFAULT_DOMAINS]
+    if versions and 1 <= versions[0] <= newest:
+        return int(versions[0])
+    got = f"version {versions[0]}" if versions else "no import of the default operator set"
+    raise rules.OPSET.error(
+        f"{source} has {got}",
+        got=got,
+        allowed=f"versions 1 to {newest}",
+        cures=[f"convert the model to operator set {newest} with onnx.version_converter"],
+        place=Place(file=source),
+    )
+
+
+def check(proto: onnx.ModelProto, source: str) -> None:
+    """Refuse a model that the checker of the onnx package refuses."""
+    try:
+        onnx.checker.check_model(proto)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise rules.CHECK.error(
+            f"{source} is not a well-formed model: {first_line(error)}",
+            got=first_line(error),
+            allowed="a model that onnx.checker.check_model accepts",
+            cures=["correct the named part and export the model again"],
+            place=Place(file=source),
+        ) from error
