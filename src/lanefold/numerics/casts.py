@@ -136,7 +136,8 @@ def convert(elements: NDArray[Any], source: Dtype, target: Dtype, saturate: bool
 
 def _to_integer(values: NDArray[np.float32], dtype: Dtype) -> NDArray[Any]:
     bounds = np.iinfo(dtype.numpy)
-    rounded = np.rint(values)
+    with np.errstate(invalid="ignore"):
+        rounded = np.rint(values)
     # 2^width as a float is exact, so that "at or above it" finds all that does not fit, 64-bit types included.
     above = np.ldexp(np.float64(1), bounds.bits - (1 if bounds.min else 0))
     nan = np.isnan(values)
