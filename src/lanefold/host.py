@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from lanefold.diagnostics import Place, Rule
@@ -18,6 +21,8 @@ RULE_RUN = Rule(
     "onnxruntime can load and run every part of the model that stays on the host.",
     "onnxruntime: supported operators and types",
 )
+_BFLOAT16 = "tensor(bfloat16)"
+_BFLOAT16_ELEMENT = 16
 THREADS = min(4, os.cpu_count() or 1)
 """Threads that one session may use."""
 
@@ -81,11 +86,36 @@ def run_session(session: Any, outputs: Sequence[str], feeds: dict[str, Array], n
     Raises:
         LanefoldError: onnxruntime does not take the values.
     """
+    arrays = {each: np.asarray(array) for each, array in feeds.items()}
+    types = [each.type for each in session.get_outputs()] + [each.type for each in session.get_inputs()]
     try:
-        arrays = {each: np.asarray(array) for each, array in feeds.items()}
+        if _BFLOAT16 in types:
+            return _run_wide(session, outputs, arrays)
         return [np.asarray(each) for each in session.run(list(outputs), arrays)]
     except Exception as error:
         raise _refused(name, "run", error) from error
+
+
+def _run_wide(session: Any, outputs: Sequence[str], arrays: dict[str, Array]) -> list[Array]:
+    """Run with onnxruntime's own values, because its NumPy interface has no bfloat16."""
+    import onnxruntime
+
+    values = {
+        name: onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), _BFLOAT16_ELEMENT)
+        if array.dtype.name == "bfloat16"
+        else onnxruntime.OrtValue.ortvalue_from_numpy(array)
+        for name, array in ((name, np.ascontiguousarray(array)) for name, array in arrays.items())
+    }
+    return [_as_array(value) for value in session.run_with_ort_values(list(outputs), values)]
+
+
+def _as_array(value: Any) -> Array:
+    if value.data_type() != _BFLOAT16:
+        return np.asarray(value.numpy())
+    shape = tuple(value.shape())
+    words = (ctypes.c_uint16 * math.prod(shape)).from_address(value.data_ptr())
+    array: Array = np.frombuffer(words, np.uint16).copy().view(ml_dtypes.bfloat16).reshape(shape)
+    return array
 
 
 def _refused(name: str, what: str, error: Exception) -> Exception:

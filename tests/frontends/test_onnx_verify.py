@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from fake_target import FakeTarget, one_node_model
+from onnx import helper
 
 from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.onnx import plan_model, ulp_distance, verify
@@ -94,3 +96,26 @@ def test_host_steps_keep_their_session() -> None:
     assert step._session is kept
     step.close()
     assert step.run([x])[0].tolist() == [1, 1, 1]
+
+
+def test_host_steps_take_and_give_bfloat16() -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Exp", ["wide"], ["e"]),
+        helper.make_node("Cast", ["e"], ["y"], to=onnx.TensorProto.BFLOAT16),
+    ]
+    edges = [helper.make_tensor_value_info(name, onnx.TensorProto.BFLOAT16, [2, 3]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", edges[:1], edges[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    x = np.asarray([[0, 1, 2], [-1, -2, 3]], ml_dtypes.bfloat16)
+    (y,) = HostStep("host_0", model.SerializeToString(), ("x",), ("y",)).run([x.T.copy().T])
+    assert y.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(y, np.exp(x.astype(np.float32)).astype(ml_dtypes.bfloat16))
+    (empty,) = HostStep("host_0", model_without_rows(model), ("x",), ("y",)).run([x[:0]])
+    assert empty.shape == (0, 3)
+
+
+def model_without_rows(model: onnx.ModelProto) -> bytes:
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 0
+    return model.SerializeToString()
