@@ -10,7 +10,7 @@ import pytest
 from fake_target import FakeTarget, one_node_model
 from onnx import helper
 
-from lanefold.diagnostics import Diagnostic, LanefoldError
+from lanefold.diagnostics import RULES, Diagnostic, LanefoldError
 from lanefold.frontends.onnx import compile_model, random_inputs, read_model
 
 
@@ -216,3 +216,35 @@ def test_damaged_files_raise_nothing_but_findings(light_models: dict[str, Path],
         except LanefoldError:
             refused += 1
     assert 200 < refused < 400
+
+
+def test_inputs_that_are_no_tensors() -> None:
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [2]))
+    graph = helper.make_graph(
+        [helper.make_node("SequenceAt", ["s", "i"], ["y"])],
+        "g",
+        [helper.make_value_info("s", kind)],
+        [helper.make_tensor_value_info("y", 1, [2])],
+        [helper.make_tensor("i", 7, [], [0])],
+    )
+    (finding,) = findings(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    assert (finding.code, finding.got, finding.place.operand) == ("ONNX-TYPE", "sequence_type", "s")
+
+
+def test_types_that_contradict_each_other() -> None:
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, [2])],
+        [helper.make_tensor_value_info("y", 7, [2])],
+        [helper.make_tensor("w", 1, [2], [1.0, 2.0])],
+    )
+    (finding,) = findings(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    assert finding.code == "ONNX-CHECK"
+
+
+def test_every_rule_of_the_front_door_is_tested() -> None:
+    folder = Path(__file__).parent
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("test_*.py"))
+    assert [code for code in RULES if code.startswith("ONNX-") and f"{code}" not in text] == []

@@ -226,3 +226,33 @@ def test_the_source_is_not_changed() -> None:
     before = model.SerializeToString()
     compile_model(model, FakeTarget())
     assert model.SerializeToString() == before
+
+
+def with_foreign_operator(nodes: Sequence[onnx.NodeProto], outputs: dict[str, Any]) -> onnx.ModelProto:
+    """A model with an operator that onnxruntime knows and the onnx package does not, so its result has no type."""
+    model = model_of([pool("x", "a"), helper.make_node("Gelu", ["a"], ["g"], domain="com.microsoft"), *nodes], outputs)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return model
+
+
+def test_results_without_a_type_stay_inside_one_host_step() -> None:
+    late = [pool("a", "b"), helper.make_node("Add", ["g", "b"], ["y"])]
+    plan = plan_model(with_foreign_operator(late, {"y": MAP}), FakeTarget())
+    assert kinds(plan.program) == "LLH"
+    assert verify(plan.model, plan.program, feeds()).ok
+
+
+def test_results_without_a_type_cannot_pass_between_steps() -> None:
+    both = [
+        helper.make_node("Add", ["a", "g"], ["u"]),
+        pool("a", "b"),
+        helper.make_node("Add", ["g", "b"], ["y"]),
+    ]
+    with pytest.raises(LanefoldError) as caught:
+        plan_model(with_foreign_operator(both, {"u": MAP, "y": MAP}), FakeTarget())
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.place.operand) == ("ONNX-TYPE", "g")
+    cured = with_foreign_operator(both, {"u": MAP, "y": MAP})
+    cured.graph.value_info.append(helper.make_tensor_value_info("g", TensorProto.FLOAT, MAP))
+    plan = plan_model(cured, FakeTarget())
+    assert verify(plan.model, plan.program, feeds()).ok

@@ -25,8 +25,7 @@ def infer(proto: onnx.ModelProto, nodes: Sequence[Node]) -> onnx.ModelProto:
     bare.CopyFrom(proto)
     del bare.graph.value_info[:]
     for value in bare.graph.output:
-        if value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")
+        value.ClearField("type")
     inferred = shape_inference.infer_shapes(bare, data_prop=True)
     doubtful = [node for node in nodes if _is_doubtful(node)]
     while _settle(bare, doubtful, _extents(inferred)):
@@ -102,5 +101,10 @@ def _add_written(inferred: onnx.ModelProto, proto: onnx.ModelProto) -> None:
     known = {v.name for v in inferred.graph.value_info}
     inferred.graph.value_info.extend(v for v in proto.graph.value_info if v.name not in known)
     for value, written in zip(inferred.graph.output, proto.graph.output, strict=True):
-        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+        open_shape = value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape")
+        if not value.HasField("type") or (open_shape and _same_element(value, written)):
             value.type.CopyFrom(written.type)
+
+
+def _same_element(left: onnx.ValueInfoProto, right: onnx.ValueInfoProto) -> bool:
+    return left.type.tensor_type.elem_type == right.type.tensor_type.elem_type

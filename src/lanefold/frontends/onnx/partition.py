@@ -200,7 +200,8 @@ def _outputs(piece: Piece) -> Sequence[str]:
 def _stages(model: Model, lowered: _Lowered, reads: list[list[str]], writes: list[list[str]]) -> list[int]:
     """Stage of each piece: the longest chain of leg pieces before it.
 
-    Host pieces that depend on constants alone wait for the first stage that reads them, so that weights do not travel.
+    Two kinds of host pieces wait for the first stage that reads them: those that depend on constants alone, so that
+    weights do not travel, and those whose results have no known type, which could not travel.
     """
     ready: dict[str, int] = {}
     fixed = {*lowered.constants, *(each.values.name for each in model.proto.graph.sparse_initializer)}
@@ -209,14 +210,16 @@ def _stages(model: Model, lowered: _Lowered, reads: list[list[str]], writes: lis
         stage = max((ready.get(name, 0) for name in read), default=0)
         on_leg = isinstance(piece, LegPiece)
         stages.append(stage)
-        waits.append(not on_leg and fixed.issuperset(read))
-        if waits[-1]:
+        constant = not on_leg and fixed.issuperset(read)
+        waits.append(constant or not lowered.types.keys() >= set(written))
+        if constant:
             fixed.update(written)
         ready.update((name, stage + on_leg) for name in written)
     first_read: dict[str, int] = {}
     for index in reversed(range(len(stages))):
         if waits[index]:
-            stages[index] = min((first_read[name] for name in writes[index] if name in first_read), default=0)
+            readers = (first_read[name] for name in writes[index] if name in first_read)
+            stages[index] = min(readers, default=stages[index])
         for name in reads[index]:
             first_read[name] = min(first_read.get(name, stages[index]), stages[index])
     return stages

@@ -257,10 +257,25 @@ def _check_inputs(model: Model) -> None:
         raise LanefoldError(found, usage=True)
 
 
+def _contradiction(model: Model, name: str, element: str) -> LanefoldError:
+    return rules.CHECK.error(
+        f"the model writes type {element} for {name}, its operator gives {model.dtype(name)}",
+        got=element,
+        allowed=model.dtype(name),
+        cures=[f"write {model.dtype(name)} for {name}", f"cast {name} to {element} in the model"],
+        place=model.place(model.producers.get(name), name),
+    )
+
+
 def _declared_differently(model: Model, declared: Mapping[str, onnx.ValueInfoProto]) -> list[Diagnostic]:
     found = []
     for name, value in declared.items():
-        if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
+        if not value.type.HasField("tensor_type"):
+            continue
+        element = dtype_name(value.type.tensor_type.elem_type)
+        if element and model.dtype(name) not in ("", element):
+            raise _contradiction(model, name, element)
+        if not value.type.tensor_type.HasField("shape"):
             continue
         written = open_extents(value.type.tensor_type.shape.dim)
         ours = model.extents(name)

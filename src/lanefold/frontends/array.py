@@ -1,0 +1,116 @@
+"""NumPy calls: each lowers one op, runs its instructions on the simulated machine, and gives the result back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lanefold.diagnostics import Place, Rule
+from lanefold.numerics.dtypes import from_numpy
+from lanefold.ops import Op, Pool, Reduce, resolve_pads
+from lanefold.targets import target as find_target
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_RANK = Rule(
+    "ARRAY-POOL-RANK",
+    "A pooled array has the axes (N, C, H, W); two axes (H, W) and three (C, H, W) are taken as one map each.",
+    "Array calls: pool2d",
+    usage=True,
+)
+
+
+def _computed(op: Op, arrays: Sequence[Array], target: str, prefer: str, readings: dict[str, str], call: str) -> Array:
+    chosen = find_target(target, **readings)
+    code = chosen.lower(op, Place(node=call), prefer)
+    return code.run(chosen.machine(), arrays)[0]
+
+
+def reduce(
+    x: Array,
+    op: str = "add",
+    axis: int | Sequence[int] | None = None,
+    *,
+    keepdims: bool = False,
+    target: str = "trn1",
+    prefer: str = "cost",
+    **readings: str,
+) -> Array:
+    """Folds axes of an array by an ALU operator, computed by the instructions of a target.
+
+    Args:
+        x: array of any rank.
+        op: operator by its ALU name: add, mult, max, min, average, bitwise_and, …
+        axis: axes to fold; all of them if ``None``.
+        keepdims: folded axes stay with extent 1.
+        target: target name.
+        prefer: ``cost``, ``free-axis`` or ``cross-lane``.
+        readings: readings of the target, such as ``numerics="device"``.
+
+    Raises:
+        LanefoldError: if the target has no legal form for it.
+    """
+    value = np.asarray(x)
+    axes = tuple(range(value.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    made = Reduce(op, value.shape, axes, keepdims, dtype=from_numpy(value.dtype).name)
+    return _computed(made, [value], target, prefer, readings, "reduce")
+
+
+def pool2d(
+    x: Array,
+    kernel: Sequence[int],
+    strides: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    *,
+    mode: str = "max",
+    dilations: Sequence[int] = (),
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    auto_pad: str = "NOTSET",
+    target: str = "trn1",
+    **readings: str,
+) -> Array:
+    """Pools the last two axes of an array, computed by the instructions of a target.
+
+    Args:
+        x: array (N, C, H, W), (C, H, W) or (H, W).
+        kernel: window height and width.
+        strides: steps between windows; ones if empty.
+        pads: top, left, bottom, right; zeros if empty.
+        mode: ``max``, ``average`` or ``add``.
+        dilations: steps inside a window; ones if empty.
+        ceil_mode: round the output extents up; windows that begin beyond the input are dropped.
+        count_include_pad: the average's divisor counts padded cells.
+        auto_pad: ``NOTSET``, ``SAME_UPPER``, ``SAME_LOWER`` or ``VALID``.
+        target: target name.
+        readings: readings of the target.
+
+    Raises:
+        LanefoldError: if a window is empty or too wide, or the target has no legal form.
+    """
+    value = np.asarray(x)
+    if not 2 <= value.ndim <= 4:
+        raise _RANK.error(
+            f"an array of {value.ndim} axes cannot be pooled in two dims",
+            got=list(value.shape),
+            allowed="2, 3 or 4 axes",
+            cures=["reshape it to (N, C, H, W)"],
+        )
+    full = value.reshape((1,) * (4 - value.ndim) + value.shape)
+    steps, inner = tuple(strides) or (1, 1), tuple(dilations) or (1, 1)
+    resolved = resolve_pads(auto_pad, pads, full.shape[2:], kernel, steps, inner, ceil_mode=ceil_mode)
+    made = Pool(
+        mode,
+        full.shape,
+        tuple(kernel),
+        steps,
+        inner,
+        resolved.pads,
+        resolved.ceil_mode,
+        count_include_pad,
+        dtype=from_numpy(value.dtype).name,
+    )
+    result = _computed(made, [full], target, "cost", readings, "pool2d")
+    return result.reshape(result.shape[4 - value.ndim :])
