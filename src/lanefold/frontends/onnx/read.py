@@ -287,8 +287,8 @@ def _declared_differently(model: Model, declared: Mapping[str, onnx.ValueInfoPro
         found.append(
             rules.SHAPE_DECLARED.finding(
                 f"the model writes shape {written} for {name}, its operator gives {list(ours)}",
-                got=", ".join(written),
-                allowed=", ".join("?" if o is None else str(o) for o in ours),
+                got=", ".join(written) or "a scalar",
+                allowed=", ".join("?" if o is None else str(o) for o in ours) or "a scalar",
                 cures=["the operator's rule is used; run onnx.shape_inference.infer_shapes to correct the file"],
                 place=model.place(model.producers.get(name), name),
             )
