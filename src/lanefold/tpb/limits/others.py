@@ -19,7 +19,7 @@ _SEARCH_COUNT = Rule(
 
 _EIGHT = Rule(
     "TPB-SEARCH-EIGHT",
-    "Keys, values and indices of a search are exactly 8 per partition.",
+    "Keys, values and indices of a search are exactly 8 per partition, in the operand and in the bundle.",
     "Pool Engine, MAX8 and FIND_INDEX8",
 )
 

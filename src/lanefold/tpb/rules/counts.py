@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from lanefold.diagnostics import Cure, Rule, Severity
+from lanefold.diagnostics import RULES, Cure, Rule, Severity
 from lanefold.tpb import isa
 from lanefold.tpb.rules.batch import Batch, Mask
 from lanefold.tpb.rules.checks import Check, Checks, Explained
@@ -41,18 +41,8 @@ _CROSS = Rule(
     "ISA headers: is_valid_cross_lane_reduce",
     predicate="valid_axis_dst_element_cnt",
 )
-_SEARCHED = Rule(
-    "TPB-SEARCH-SOURCE-COUNT",
-    "A search reads 8 to 16384 elements per partition.",
-    "Pool Engine, MAX8 and FIND_INDEX8; ISA headers: is_valid_max8",
-    predicate="d2_bn_ge8_src_element_cnt",
-)
-_FOUND = Rule(
-    "TPB-SEARCH-RESULT-COUNT",
-    "Max8 writes exactly 8 values and FindIndex8 exactly 8 indices per partition.",
-    "ISA headers: is_valid_max8, is_valid_find_index8",
-    predicate="dst_element_count_8",
-)
+_SEARCHED = RULES["TPB-SEARCH-COUNT"]
+_FOUND = RULES["TPB-SEARCH-EIGHT"]
 _KEYS = Rule(
     "TPB-KEYS-COUNT",
     "MatchValueLoad reads exactly 8 keys per partition.",

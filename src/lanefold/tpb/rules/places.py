@@ -25,7 +25,7 @@ _MEMORY = Rule(
     "TPB-OPERAND-PLACEMENT",
     "Operands of a cross-lane reduce, and the table of a gather, lie in the state buffer.",
     "ISA headers: tensor4d_valid per operand",
-    predicate="operand_must_be_in_sbuf (tensor_start_addr_valid)",
+    predicate="tensor_start_addr_valid",
 )
 
 
