@@ -121,4 +121,5 @@ def _info(data: Mapping[str, Any]) -> TensorInfo:
 
 def _row(data: Mapping[str, Any]) -> LedgerRow:
     lists = ("opcodes", "cycles", "steps")
-    return LedgerRow(**{key: tuple(value) if key in lists else value for key, value in data.items()})
+    values: dict[str, Any] = {key: tuple(value) if key in lists else value for key, value in data.items()}
+    return LedgerRow(**values)

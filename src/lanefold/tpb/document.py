@@ -12,7 +12,6 @@ from lanefold.ops import Op
 from lanefold.tpb import isa
 from lanefold.tpb.binary import Stream
 from lanefold.tpb.bir import instruction
-from lanefold.tpb.bir.operands import MemoryLocation
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.lower.plan import Fill, Item, Lowering, Tensor, Transfer
 from lanefold.tpb.patterns import Access
@@ -147,17 +146,14 @@ def restored(
         LanefoldError: where a record is malformed.
     """
     tensors: dict[str, Tensor] = {}
-    locations: dict[str, MemoryLocation] = {}
+    locations: dict[str, Mapping[str, Any]] = {}
     for entry in record["allocations"]:
         for place in entry["memorylocations"]:
-            location = MemoryLocation(
-                place["type"], place["addr"], place["base"], place["bank"], list(place["dims"]), place["dtype"]
-            )
-            if location.type == "DRAM":
-                size = by_name(location.dtype).bytes
-                tensors[place["name"]] = Tensor(location.dims[1] // size, location.dtype)
+            if place["type"] == "DRAM":
+                size = by_name(place["dtype"]).bytes
+                tensors[place["name"]] = Tensor(place["dims"][1] // size, place["dtype"])
             else:
-                locations[place["name"]] = location
+                locations[place["name"]] = place
     items = tuple(_item(bir, tensors, locations) for block in record["blocks"] for bir in block["instructions"])
     made = Lowering(op, route, items, tensors, generation, reading, note)
     instructions = made.instructions
@@ -168,7 +164,7 @@ def restored(
     return made
 
 
-def _item(bir: Mapping[str, Any], tensors: Mapping[str, Tensor], locations: Mapping[str, MemoryLocation]) -> Item:
+def _item(bir: Mapping[str, Any], tensors: Mapping[str, Tensor], locations: Mapping[str, Mapping[str, Any]]) -> Item:
     if bir["opcode"] == FILL_OPCODE:
         return Fill(_access(bir["outs"][0], locations))
     if bir["opcode"] == DMA_OPCODE:
@@ -184,7 +180,7 @@ def _item(bir: Mapping[str, Any], tensors: Mapping[str, Tensor], locations: Mapp
     return instruction(bir, locations)
 
 
-def _access(operand: Mapping[str, Any], locations: Mapping[str, MemoryLocation]) -> Access:
+def _access(operand: Mapping[str, Any], locations: Mapping[str, Mapping[str, Any]]) -> Access:
     """One on-chip operand, resolved the way operands of instructions are."""
     wrapped: Instruction = instruction({"opcode": FILL_OPCODE, "ins": [], "outs": [operand]}, locations)
     return wrapped.outs[0]

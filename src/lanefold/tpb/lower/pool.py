@@ -146,19 +146,50 @@ def lower_pool(builder: Builder, op: Pool) -> str:
 
 
 def _planes(builder: Builder, plane: Plane) -> str:
-    block_rows, block_columns = _block(builder, plane)
+    block = _block(builder, plane)
+    block_rows, block_columns = block
     if block_rows < plane.rows.outputs or block_columns < plane.columns.outputs:
         builder.note(f"tiles of {block_rows} × {block_columns} outputs, so that a map fits a partition")
-    if plane.channels > PARTITIONS:
-        builder.note(f"{-(-plane.channels // PARTITIONS)} groups of {PARTITIONS} partitions")
-    for channel, partitions in pieces(plane.channels, PARTITIONS):
-        for row, row_count in pieces(plane.rows.outputs, block_rows):
-            for column, column_count in pieces(plane.columns.outputs, block_columns):
-                _tile(builder, plane, (channel, partitions), (row, row_count), (column, column_count))
+    groups = list(_groups(builder, plane, block))
+    if len(groups) > 1:
+        builder.note(f"{len(groups)} groups of partitions")
+    if groups[0].maps > 1:
+        builder.note(f"{groups[0].maps} maps per partition")
+    for group in groups:
+        for rows in pieces(plane.rows.outputs, block_rows):
+            for columns in pieces(plane.columns.outputs, block_columns):
+                _tile(builder, plane, group, rows, columns)
     classes = len(plane.rows.parts) * len(plane.columns.parts)
     if classes > 1:
         builder.note(f"{classes} window classes (interior, edges, corners)")
     return _route(plane)
+
+
+class Group(NamedTuple):
+    """Channels handled at once: ``maps`` consecutive ones in each of some partitions."""
+
+    first: int
+    partitions: int
+    maps: int
+
+
+def _groups(builder: Builder, plane: Plane, block: tuple[int, int]) -> Iterator[Group]:
+    """Groups of channels that cover a plane.
+
+    One map per partition is the rule. Where a map has a single row of outputs, the pattern's outermost pair is free and
+    walks several maps of a partition.
+    """
+    maps = 1
+    if plane.rows.outputs == 1 and block == (1, plane.columns.outputs):
+        elements = _reach(plane.rows, 1) * _reach(plane.columns, block[1])
+        room = (builder.capacity - 64) // max(_needed(plane, *block), 1)
+        if elements <= GREATEST_STEP:
+            maps = max(1, min(-(-plane.channels // PARTITIONS), room, GREATEST_NUM // max(block[1], 1)))
+    full, rest = divmod(plane.channels, maps)
+    for first, partitions in pieces(full, PARTITIONS):
+        yield Group(first * maps, partitions, maps)
+    if rest:
+        yield Group(full * maps, 1, rest)
 
 
 def _route(plane: Plane) -> str:
@@ -199,9 +230,14 @@ def _fits(builder: Builder, plane: Plane, block_rows: int, block_columns: int) -
         return False
     if max(block_rows, block_columns, height, width) > GREATEST_NUM:
         return False
+    return _needed(plane, block_rows, block_columns) + 16 <= builder.capacity
+
+
+def _needed(plane: Plane, block_rows: int, block_columns: int) -> int:
+    """Bytes of a partition that one map of a tile takes."""
     per_element = by_name(plane.dtype).bytes + mapped_bytes(plane.dtype, plane.element)
-    needed = height * width * per_element + block_rows * block_columns * by_name(plane.out_dtype).bytes
-    return needed + 16 <= builder.capacity
+    elements = _reach(plane.rows, block_rows) * _reach(plane.columns, block_columns)
+    return elements * per_element + block_rows * block_columns * by_name(plane.out_dtype).bytes
 
 
 def _reach(axis: Axis, block: int) -> int:
@@ -210,35 +246,47 @@ def _reach(axis: Axis, block: int) -> int:
     return min(axis.extent, (block - 1) * axis.stride + (widest - 1) * axis.dilation + 1)
 
 
-def _tile(
-    builder: Builder, plane: Plane, channels: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]
-) -> None:
-    channel, partitions = channels
+def _tile(builder: Builder, plane: Plane, group: Group, rows: tuple[int, int], columns: tuple[int, int]) -> None:
     top, bottom = plane.rows.span(*rows)
     left, right = plane.columns.span(*columns)
-    width = right - left
     builder.restart()
-    source = builder.region("map", (bottom - top) * width, plane.dtype, partitions)
-    _load(builder, plane, source, channel, (top, bottom), (left, right))
+    source = builder.region("map", group.maps * (bottom - top) * (right - left), plane.dtype, group.partitions)
+    _load(builder, plane, source, group, (top, bottom), (left, right))
     if plane.element != "identity":
         source = mapped(builder, source, plane.element)
-    result = builder.region("result", rows[1] * columns[1], plane.out_dtype, partitions)
+    outputs = rows[1] * columns[1]
+    result = builder.region("result", group.maps * outputs, plane.out_dtype, group.partitions)
+    tile = _Tile(top, left, bottom - top, right - left, rows[0], columns[0], columns[1], group.maps)
     for row_part in plane.rows.inside(*rows):
         for column_part in plane.columns.inside(*columns):
-            _windows(builder, plane, source, result, row_part, column_part, (top, left, width, rows[0], columns))
+            _windows(builder, plane, source, result, row_part, column_part, tile)
+    area = plane.rows.outputs * plane.columns.outputs
     builder.items.append(
         Transfer(
             "save",
             plane.result,
-            channel * plane.rows.outputs * plane.columns.outputs + rows[0] * plane.columns.outputs + columns[0],
-            (plane.rows.outputs * plane.columns.outputs, plane.columns.outputs, 1),
-            result.access([(columns[1], rows[1]), (1, columns[1])]),
+            group.first * area + rows[0] * plane.columns.outputs + columns[0],
+            (group.maps * area, area, plane.columns.outputs, 1),
+            result.access([(outputs, group.maps), (columns[1], rows[1]), (1, columns[1])]),
         )
     )
 
 
+class _Tile(NamedTuple):
+    """Where a tile begins in its map, how large its input is, and which outputs it makes."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+    first_row: int
+    first_column: int
+    column_count: int
+    maps: int
+
+
 def _load(
-    builder: Builder, plane: Plane, source: Region, channel: int, rows: tuple[int, int], columns: tuple[int, int]
+    builder: Builder, plane: Plane, source: Region, group: Group, rows: tuple[int, int], columns: tuple[int, int]
 ) -> None:
     width = columns[1] - columns[0]
     low_row, high_row = _real(plane.rows, rows)
@@ -249,13 +297,22 @@ def _load(
         return
     start = (low_row - rows[0]) * width + low_column - columns[0]
     row, column = low_row - plane.rows.shift, low_column - plane.columns.shift
+    area = plane.rows.real * plane.columns.real
+    inside = source.access(
+        [
+            ((rows[1] - rows[0]) * width, group.maps),
+            (width, high_row - low_row),
+            (1, high_column - low_column),
+        ],
+        start,
+    )
     builder.items.append(
         Transfer(
             "load",
             plane.source,
-            (channel * plane.rows.real + row) * plane.columns.real + column,
-            (plane.rows.real * plane.columns.real, plane.columns.real, 1),
-            source.access([(width, high_row - low_row), (1, high_column - low_column)], start),
+            group.first * area + row * plane.columns.real + column,
+            (group.maps * area, area, plane.columns.real, 1),
+            inside,
         )
     )
 
@@ -266,26 +323,23 @@ def _real(axis: Axis, span: tuple[int, int]) -> tuple[int, int]:
 
 
 def _windows(
-    builder: Builder,
-    plane: Plane,
-    source: Region,
-    result: Region,
-    row: Part,
-    column: Part,
-    tile: tuple[int, int, int, int, tuple[int, int]],
+    builder: Builder, plane: Plane, source: Region, result: Region, row: Part, column: Part, tile: _Tile
 ) -> None:
     """One instruction for the windows of one class: window pairs innermost, output pairs around them."""
-    top, left, width, first_row, (first_column, column_count) = tile
+    outer = (plane.rows.stride * tile.width, row.outputs)
+    out_outer = (tile.column_count, row.outputs)
+    if tile.maps > 1:
+        outer, out_outer = (tile.height * tile.width, tile.maps), (tile.column_count, tile.maps)
     pairs = [
-        (plane.rows.stride * width, row.outputs),
+        outer,
         (plane.columns.stride, column.outputs),
-        (plane.rows.dilation * width, row.size),
+        (plane.rows.dilation * tile.width, row.size),
         (plane.columns.dilation, column.size),
     ]
-    operand = source.access(pairs, (row.begin - top) * width + column.begin - left)
+    operand = source.access(pairs, (row.begin - tile.top) * tile.width + column.begin - tile.left)
     out = result.access(
-        [(column_count, row.outputs), (1, column.outputs)],
-        (row.first - first_row) * column_count + column.first - first_column,
+        [out_outer, (1, column.outputs)],
+        (row.first - tile.first_row) * tile.column_count + column.first - tile.first_column,
     )
     if _uses_pool(plane):
         builder.instruction("Pool", [operand], [out], "Pool", func="Max" if plane.operator == "max" else "Avg")
