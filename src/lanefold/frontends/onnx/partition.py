@@ -131,12 +131,13 @@ def _take(lowered: _Lowered, node: Node, parts: Parts, codes: Mapping[str, Code]
     lowered.types.update(parts.types)
     lowered.constants.update((tensor.name, tensor) for tensor in parts.constants)
     whole = len(parts.pieces) == 1
+    as_is = whole and all(getattr(code.op, "element", "identity") == "identity" for code in codes.values())
     made = codes.values()
     lowered.rows.append(
         LedgerRow(
             node=node.name,
             op_type=node.op_type,
-            disposition="emitted" if whole else "rewritten",
+            disposition="emitted" if as_is else "rewritten",
             route=" + ".join(dict.fromkeys(code.route for code in made)),
             opcodes=tuple(dict.fromkeys(opcode for code in made for opcode in code.opcodes)),
             bundles=sum(code.bundles for code in made),
