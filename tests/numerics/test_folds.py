@@ -295,7 +295,7 @@ def test_patterns_outside_the_memory_are_refused():
         with pytest.raises(IndexError):
             kernels.fold(access, 1, operator("add"))
         with pytest.raises(IndexError):
-            kernels.store(access, np.zeros((channels, access.count), np.float32))
+            kernels.store(access, np.zeros((channels, access.elements), np.float32))
     packed = kernels.Access(memory, element_type("float8_e4m3fn_x4"), 0, 1, 0, (4,), (1,))
     with pytest.raises(LanefoldError, match="TPB-CAST-TYPE"):
         kernels.fold(packed, 1, operator("add"))

@@ -34,7 +34,7 @@ def test_max8(dtype, drop_nan):
     done = 0
     while done < 6:
         access = random_access(dtype, rng, special=done % 2 == 0)
-        if access.count < 8:
+        if access.elements < 8:
             continue
         done += 1
         rows = [elements(access, c, access.start, access.nums, access.steps) for c in range(access.channels)]
@@ -101,14 +101,14 @@ def test_writes_along_patterns(dtype):
         memory = rng.integers(0, 256, (4, 64 * kind.bytes), dtype=np.uint8)
         before = memory.copy()
         target = kernels.Access(memory, kind, 1, 2, 3 - low, nums, steps)
-        values = (rng.standard_normal((2, target.count)) * 90).astype(np.float32)
+        values = (rng.standard_normal((2, target.elements)) * 90).astype(np.float32)
         kernels.store(target, values)
         want = before.view(kind.raw)
         for channel in range(2):
             for value, at in zip(values[channel], model.offsets(nums, steps), strict=True):
                 want[1 + channel, target.start + at] = model.narrow(float(value), dtype)
         assert np.array_equal(memory, before)
-        codes = rng.integers(0, 2 ** (8 * kind.bytes), (2, target.count), dtype=kind.raw)
+        codes = rng.integers(0, 2 ** (8 * kind.bytes), (2, target.elements), dtype=kind.raw)
         kernels.store_raw(target, codes)
         assert np.array_equal(kernels.load_raw(target), codes)
 

@@ -10,9 +10,8 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +53,7 @@ _NO_TABLE = np.empty(0, np.float32)
 _NO_VALUES = np.empty((0, 0), np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """A pattern over a memory of uint8 [partitions, bytes]: channel c starts at partition + c.
 
     ``start`` and ``steps`` count elements, ``nums`` and ``steps`` are innermost first; ``start`` is relative to the
@@ -71,17 +69,33 @@ class Access:
     steps: tuple[int, ...]
 
     @property
-    def count(self) -> int:
+    def elements(self) -> int:
         """Elements per channel."""
-        total = 1
-        for num in self.nums:
-            total *= num
-        return total
+        return math.prod(self.nums)
 
     @property
     def pitch(self) -> int:
         """Elements from one partition to the next."""
         return int(self.memory.shape[1]) // self.dtype.bytes
+
+    @property
+    def problem(self) -> str:
+        """Why the pattern does not lie inside the memory; empty if it does."""
+        low = high = self.start
+        for num, step in zip(self.nums, self.steps, strict=True):
+            if num < 1:
+                return "a num is zero"
+            if step < 0:
+                low += (num - 1) * step
+            else:
+                high += (num - 1) * step
+        if low < 0 or high >= self.pitch:
+            return f"elements {low} to {high} of a partition of {self.pitch}"
+        if self.partition < 0 or self.channels < 1 or self.partition + self.channels > self.memory.shape[0]:
+            return f"{self.channels} partitions from {self.partition} on, of {self.memory.shape[0]}"
+        if self.memory.shape[1] % self.dtype.bytes:
+            return f"a partition of {self.memory.shape[1]} bytes is no whole number of {self.dtype.name}"
+        return ""
 
     @property
     def first(self) -> int:
@@ -90,18 +104,9 @@ class Access:
         Raises:
             IndexError: if it does not; callers check programs before they run them.
         """
-        low = high = self.start
-        for num, step in zip(self.nums, self.steps, strict=True):
-            if step < 0:
-                low += (num - 1) * step
-            else:
-                high += (num - 1) * step
-        if self.memory.shape[1] % self.dtype.bytes:
-            raise IndexError(f"a partition of {self.memory.shape[1]} bytes is no whole number of {self.dtype.name}")
-        if low < 0 or high >= self.pitch or min(self.nums, default=1) < 1:
-            raise IndexError(f"pattern covers elements {low} to {high} of a partition of {self.pitch}")
-        if self.partition < 0 or self.channels < 1 or self.partition + self.channels > self.memory.shape[0]:
-            raise IndexError(f"partitions {self.partition} to {self.partition + self.channels - 1} do not all exist")
+        problem = self.problem
+        if problem:
+            raise IndexError(problem)
         return self.partition * self.pitch + self.start
 
 
@@ -200,7 +205,7 @@ def fold(
     def run(low: int, high: int) -> None:
         job.run(first + low * pitch, [*kept, (high - low, pitch)], out[low:high].reshape(-1))
 
-    _share(source.channels, source.channels * source.count, run, parallel)
+    _share(source.channels, source.channels * source.elements, run, parallel)
     return out
 
 
@@ -300,9 +305,9 @@ def cross_lane(source: Access, op: AluOp, *, everything: bool, scale: float = 1.
     kept = [(1, 0)] if everything else dims
     folded = [*dims, channels] if everything else [channels]
     job = _FoldJob(source, op, None, scale, 0, None, True, False, folded)
-    out = np.empty(1 if everything else source.count, np.float32)
+    out = np.empty(1 if everything else source.elements, np.float32)
     first = source.first
-    work = source.channels * source.count
+    work = source.channels * source.elements
     outer, step = kept[-1]
     each = out.size // outer
 
@@ -325,12 +330,14 @@ def fold_whole(source: Access, inner: int, op: AluOp, *, raw: bool, saturate: bo
     return _fold_whole(source, kept, dims[:inner], op, raw, saturate).reshape(source.channels, -1)
 
 
-def cross_lane_whole(source: Access, op: AluOp, *, everything: bool) -> NDArray[np.int64]:
-    """As `cross_lane` on the bits of the elements, zero-extended; int64 [outputs]."""
+def cross_lane_whole(
+    source: Access, op: AluOp, *, everything: bool, raw: bool = True, saturate: bool = True
+) -> NDArray[np.int64]:
+    """As `cross_lane` on the bits of the elements, or on int32 values as `fold_whole`; int64 [outputs]."""
     dims = list(zip(source.nums, source.steps, strict=True))
     channels = (source.channels, source.pitch)
     kept, folded = ([(1, 0)], [*dims, channels]) if everything else (dims, [channels])
-    return _fold_whole(source, kept, folded, op, True, True)
+    return _fold_whole(source, kept, folded, op, raw, saturate)
 
 
 def _fold_whole(
@@ -362,7 +369,7 @@ def load(source: Access) -> Floats:
     """
     codec, table = _reading(source.dtype)
     pairs = _pairs(*zip(source.nums, source.steps, strict=True), (source.channels, source.pitch))
-    out = np.empty((source.channels, source.count), np.float32)
+    out = np.empty((source.channels, source.elements), np.float32)
     walk.load_flat(_flat(source), table, codec, source.first, pairs[0], pairs[1], out.reshape(-1).view(np.uint8))
     return out
 
@@ -370,7 +377,7 @@ def load(source: Access) -> Floats:
 def load_raw(source: Access) -> NDArray[Any]:
     """Read a pattern as it is, unsigned integers of the element size, [channels, elements]."""
     pairs = _pairs(*zip(source.nums, source.steps, strict=True), (source.channels, source.pitch))
-    out = np.empty((source.channels, source.count), source.dtype.raw)
+    out = np.empty((source.channels, source.elements), source.dtype.raw)
     walk.gather_raw(_flat(source), source.first, pairs[0], pairs[1], out.reshape(-1))
     return out
 
@@ -403,8 +410,8 @@ def store_raw(target: Access, codes: NDArray[Any]) -> None:
 
 
 def _checked(target: Access, size: int) -> int:
-    if size != target.channels * target.count:
-        raise IndexError(f"{size} values for a pattern of {target.channels * target.count} elements")
+    if size != target.channels * target.elements:
+        raise IndexError(f"{size} values for a pattern of {target.channels * target.elements} elements")
     return target.first
 
 
@@ -430,7 +437,7 @@ def max8(source: Access, drop_nan: bool = False, parallel: bool = True) -> Float
         part = out[low:high]
         searches.max8_flat(flat, table, codec, first + low * pitch, pitch, pairs[0], pairs[1], drop_nan, part)
 
-    _share(source.channels, source.channels * source.count, run, parallel)
+    _share(source.channels, source.channels * source.elements, run, parallel)
     return out
 
 
@@ -477,7 +484,7 @@ def _find(
             places[low:high],
         )
 
-    _share(source.channels, source.channels * source.count, run, parallel)
+    _share(source.channels, source.channels * source.elements, run, parallel)
     return replaced, places
 
 

@@ -1,0 +1,194 @@
+"""The machine: on-chip memories and the execution of bundles, from their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanefold.diagnostics import Cure, LanefoldError, Rule
+from lanefold.numerics import alu, kernels
+from lanefold.numerics.dtypes import Dtype
+from lanefold.numerics.kernels import Access
+from lanefold.tpb import isa
+from lanefold.tpb.binary import Stream, layout
+from lanefold.tpb.machine import counting
+from lanefold.tpb.machine.execute import EXECUTORS
+from lanefold.tpb.machine.options import CHOICES, NUMERICS, Options, options
+from lanefold.tpb.machine.sync import Semaphores, run_together
+from lanefold.tpb.machine.tasks import Memories, Task, element_types, tasks
+
+__all__ = ["CHOICES", "NUMERICS", "Machine", "Options"]
+
+_UNWRITTEN = Rule(
+    "TPB-MACHINE-UNINITIALISED",
+    "With uninitialised=error an instruction reads only bytes that were marked as written before.",
+    "BIR simulator: uninitialised memory",
+)
+_NAN = Rule(
+    "TPB-MACHINE-NAN",
+    "With nan_store=error no instruction may leave a NaN in memory.",
+    "BIR simulator: a NaN marks uninitialised memory",
+)
+
+
+class Machine:
+    """SBUF, PSUM and the engines of one NeuronCore.
+
+    ``sbuf`` is uint8 [128, bytes per partition of the generation], ``psum`` uint8 [128, 16384]; both may be read and
+    written at any time. ``counters`` says what was counted so far.
+
+    Args:
+        generation: ``"v2"``, ``"v3"`` or ``"v4"``.
+        numerics: ``"birsim"`` or ``"device"``.
+        chosen: further options, see `Options`.
+
+    Raises:
+        LanefoldError: for unknown generations, options and values.
+    """
+
+    def __init__(self, generation: str = "v2", numerics: str = "birsim", **chosen: object) -> None:
+        self.generation: isa.Generation = layout.check_generation(generation)
+        self.options = options(numerics=numerics, **chosen)
+        geometry = isa.GEOMETRY[self.generation]
+        self.sbuf: npt.NDArray[np.uint8] = np.zeros((geometry.partitions, geometry.sbuf_bytes), np.uint8)
+        self.psum: npt.NDArray[np.uint8] = np.zeros((geometry.partitions, geometry.psum_bytes), np.uint8)
+        self.counters: dict[str, int] = dict.fromkeys(counting.COUNTERS, 0)
+        self.registers: npt.NDArray[np.float32] | None = None
+        self.buffer: tuple[npt.NDArray[Any], int, int] | None = None
+        self.semaphores = Semaphores()
+        self._types = element_types(self.generation, self.options)
+        self._saturate = self.options.fp8_overflow == "saturate"
+        self._written: dict[int, npt.NDArray[np.bool_]] = {}
+        if self.options.uninitialised == "error":
+            self._written = {id(memory): np.zeros(memory.shape, np.bool_) for memory in (self.sbuf, self.psum)}
+
+    def run(self, program: Stream | Mapping[str, Stream]) -> None:
+        """Executes a stream, or the streams of several engines together.
+
+        A lone stream runs in order and its waits are taken as met. Streams given by engine name run side by side:
+        each bundle waits for its condition, then acts, then updates.
+
+        Raises:
+            LanefoldError: before anything is executed if a stream is illegal or reaches outside the memory; later for
+                deadlocks and for the findings of the options ``nan_store`` and ``uninitialised``.
+        """
+        if isinstance(program, Stream):
+            for task in self._prepared(program):
+                self._execute(task)
+            return
+        prepared = {engine: self._prepared(stream) for engine, stream in program.items()}
+        run_together(prepared, program, self.semaphores, self._execute)
+
+    def _prepared(self, stream: Stream) -> list[Task]:
+        if self.options.legality == "strict":
+            from lanefold.tpb.rules.check import stream_errors
+
+            found = stream_errors(stream)
+            if found:
+                raise LanefoldError(found)
+        return _load_first(tasks(stream, Memories(self.sbuf, self.psum), self._types), stream.opcodes)
+
+    def _execute(self, task: Task) -> None:
+        if self._written:
+            self._require_written(task)
+        with np.errstate(all="ignore"):
+            EXECUTORS[task.row.name](self, task)
+
+    # What the instructions call
+
+    def write(self, task: Task, values: npt.NDArray[np.float32]) -> None:
+        """Casts float32 results, in pattern order, and writes them to the destination of a task."""
+        target = task.dst
+        if self.options.count:
+            self.note("saturated", counting.saturated(values, target.dtype, self._saturate))
+        if self.options.nan_store == "error" and np.isnan(values).any() and target.dtype.is_float:
+            raise _NAN.error(
+                f"{task.row.mnemonic} writes {int(np.isnan(values).sum())} NaN",
+                got="NaN",
+                allowed="numbers",
+                cures=[Cure("run with nan_store='allow'", {"nan_store": "allow"})],
+                place=task.place,
+            )
+        kernels.store(target, values, self._saturate)
+        self._mark(target)
+
+    def write_codes(self, task: Task, codes: npt.NDArray[Any]) -> None:
+        """Writes bits, in pattern order, to the destination of a task."""
+        kernels.store_raw(task.dst, codes)
+        self._mark(task.dst)
+
+    def note(self, counter: str, amount: int) -> None:
+        """Adds to a counter."""
+        self.counters[counter] += amount
+
+    def note_fold(self, source: Access, inner: int, op: alu.AluOp) -> None:
+        """Counts what a float32 fold over the ``inner`` innermost slots passes over, if counting is on."""
+        if self.options.count:
+            self._add(counting.fold(source, inner, op))
+
+    def note_across(self, source: Access, op: alu.AluOp, everything: bool) -> None:
+        """The same for a fold across partitions."""
+        if self.options.count:
+            self._add(counting.across(source, op, everything))
+
+    def note_whole_fold(self, source: Access, inner: int, op: alu.AluOp, values: npt.NDArray[np.int64]) -> None:
+        """Counts the results of an int32 fold that left the range on their way, if counting is on."""
+        if self.options.count:
+            other = kernels.fold_whole(source, inner, op, raw=False, saturate=self.options.device)
+            self.note("integer_overflows", int((other != values).sum()))
+
+    def note_clamped(self, values: npt.NDArray[Any], dtype: Dtype) -> None:
+        """Counts whole numbers that a type cannot hold, if counting is on."""
+        if self.options.count:
+            self.note("saturated", counting.clamped(values, dtype))
+
+    def _add(self, found: Mapping[str, int]) -> None:
+        for name, amount in found.items():
+            self.counters[name] += amount
+
+    # Uninitialised memory
+
+    def mark_written(self, memory: str, partition: int, partitions: int, byte: int, count: int) -> None:
+        """Tells a machine with ``uninitialised="error"`` that bytes of ``"SB"`` or ``"PSUM"`` hold data."""
+        marks = self._written.get(id(self.sbuf if memory == "SB" else self.psum))
+        if marks is not None:
+            marks[partition : partition + partitions, byte : byte + count] = True
+
+    def _mark(self, target: Access) -> None:
+        if self._written:
+            ones = np.full((target.channels, target.elements), -1, np.int64)
+            kernels.store_raw(target._replace(memory=self._written[id(target.memory)].view(np.uint8)), ones)
+
+    def _require_written(self, task: Task) -> None:
+        for role in task.row.roles:
+            access = task.operands[role.field]
+            if role.access != "read":
+                continue
+            marks = self._written[id(access.memory)]
+            shadow = kernels.load_raw(access._replace(memory=marks.view(np.uint8)))
+            missing = int((shadow == 0).sum())
+            if missing:
+                raise _UNWRITTEN.error(
+                    f"{task.row.mnemonic} reads {missing} elements that nothing has written",
+                    got=f"{missing} of {shadow.size} elements",
+                    allowed="elements that were written before",
+                    cures=["call mark_written for data put in by hand", "run with uninitialised='allow'"],
+                    place=task.place,
+                )
+
+
+def _load_first(listed: list[Task], reading: isa.Reading) -> list[Task]:
+    """The two halves of a gather chunk act as one, the buffer first, whichever order the reading emits."""
+    earlier, later = isa.GATHER_ORDER[reading]
+    if later != "pool_buffer_load":
+        return listed
+    at = 0
+    while at + 1 < len(listed):
+        if listed[at].row.name == earlier and listed[at + 1].row.name == later:
+            listed[at], listed[at + 1] = listed[at + 1], listed[at]
+            at += 1
+        at += 1
+    return listed

@@ -1,0 +1,95 @@
+"""What can be chosen about a machine, with the documents' choice first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from lanefold.diagnostics import Cure, Rule
+
+NUMERICS: tuple[str, ...] = ("birsim", "device")
+"""Numeric readings: the compiler's simulator, and the device as its public documents and headers describe it."""
+
+_OPTION = Rule(
+    "TPB-MACHINE-OPTION",
+    "Options of the machine have the values that the reference page lists.",
+    "Readings",
+    usage=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices where the documents leave one; each changes some result.
+
+    Args:
+        numerics: ``birsim`` starts maxima at the least finite value, averages in double, saturates integers and lets
+            NaN keep its slot in Max8; ``device`` starts at -Inf, averages with the scale word, wraps and drops NaN.
+        pool_sum: order of additions in a pooled sum: ``serial``, or ``lanes4`` with four running sums.
+        fp8_overflow: what an 8-bit float too large is written as: ``saturate`` or ``infinity`` (NaN where there is
+            none).
+        fp8_exp4: BIR type of dtype tag 14: ``float8e4`` (top 240) or ``float8_e4m3fn`` (top 448).
+        fp32r: whether float32r writes ``round`` to 11 fraction bits or ``copy`` float32.
+        match_order: whether MatchReplace8 serves equal keys by ``register`` (key 7 first) or by ``value`` (key 0
+            first).
+        nan_store: whether a NaN that reaches memory is left alone (``allow``) or an ``error``, as the simulator has it.
+        uninitialised: whether reads of bytes that nothing has written are an ``error`` or left alone (``allow``).
+        legality: whether streams must pass every legality rule (``strict``) or only be executable (``bounds``).
+        count: whether the machine fills its counters.
+    """
+
+    numerics: Literal["birsim", "device"] = "birsim"
+    pool_sum: Literal["serial", "lanes4"] = "serial"
+    fp8_overflow: Literal["saturate", "infinity"] = "saturate"
+    fp8_exp4: Literal["float8e4", "float8_e4m3fn"] = "float8e4"
+    fp32r: Literal["round", "copy"] = "round"
+    match_order: Literal["register", "value"] = "register"
+    nan_store: Literal["allow", "error"] = "allow"
+    uninitialised: Literal["allow", "error"] = "allow"
+    legality: Literal["strict", "bounds"] = "strict"
+    count: bool = False
+
+    @property
+    def device(self) -> bool:
+        """Whether the numeric reading is that of the device."""
+        return self.numerics == "device"
+
+
+CHOICES: dict[str, tuple[object, ...]] = {
+    "numerics": NUMERICS,
+    "pool_sum": ("serial", "lanes4"),
+    "fp8_overflow": ("saturate", "infinity"),
+    "fp8_exp4": ("float8e4", "float8_e4m3fn"),
+    "fp32r": ("round", "copy"),
+    "match_order": ("register", "value"),
+    "nan_store": ("allow", "error"),
+    "uninitialised": ("allow", "error"),
+    "legality": ("strict", "bounds"),
+    "count": (False, True),
+}
+"""The values of every option, the default first."""
+
+
+def options(**chosen: object) -> Options:
+    """Options from keywords.
+
+    Raises:
+        LanefoldError: TPB-MACHINE-OPTION for unknown names and values.
+    """
+    for name, value in chosen.items():
+        if name not in CHOICES:
+            raise _OPTION.error(
+                f"the machine has no option {name}",
+                got=name,
+                allowed=", ".join(field.name for field in fields(Options)),
+                cures=["leave the option out"],
+            )
+        if value not in CHOICES[name]:
+            allowed = CHOICES[name]
+            raise _OPTION.error(
+                f"{name} cannot be {value!r}",
+                got=repr(value),
+                allowed=", ".join(repr(each) for each in allowed),
+                cures=[Cure(f"{name}={allowed[0]!r}", {name: allowed[0]})],
+            )
+    return Options(**chosen)  # type: ignore[arg-type]
