@@ -6,19 +6,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lanefold.pto.program import Program as Program
     from lanefold.pto.rules import check as check
     from lanefold.pto.simulate import execute as execute
+    from lanefold.pto.text import parse as parse
     from lanefold.pto.tiles import Tile as Tile
     from lanefold.pto.tiles import TileType as TileType
 
 _HOMES = {
+    "Program": "lanefold.pto.program",
     "Tile": "lanefold.pto.tiles",
     "TileType": "lanefold.pto.tiles",
     "check": "lanefold.pto.rules",
     "execute": "lanefold.pto.simulate",
+    "parse": "lanefold.pto.text",
 }
 
-__all__ = ["Tile", "TileType", "check", "execute"]
+__all__ = ["Program", "Tile", "TileType", "check", "execute", "parse"]
 
 
 def __getattr__(name: str) -> object:

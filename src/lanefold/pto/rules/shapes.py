@@ -93,9 +93,13 @@ def resized(shape: TileType, rows: int, cols: int) -> dict[str, object]:
 
 
 def domain(call: Call) -> tuple[int, int]:
-    """Rows and columns that the call works on: those of the source of a reduction, of the result of an expansion."""
+    """Rows and columns that the call works on: those of the source of a reduction, of the result of an expansion.
+
+    Extents that are not known yet count with their capacity.
+    """
     leading = call.source if call.op.reduces else call.result
-    return leading.rows or 0, leading.cols or 0
+    rows = leading.type.rows if leading.rows is None else leading.rows
+    return rows, leading.type.cols if leading.cols is None else leading.cols
 
 
 def extents(call: Call, role: str, rows: int, cols: int) -> tuple[int, int]:
