@@ -65,3 +65,36 @@ def resolve(program: Program, parameters: Mapping[str, int]) -> dict[str, TileTy
         if isinstance(instruction, Compute) and any(not types[name].static for name in instruction.outputs):
             _infer(program, instruction, types)
     return types
+
+
+Extents = tuple[Value | None, Value | None]
+
+
+def _carried(instruction: Compute, known: Mapping[str, Extents]) -> Extents:
+    """Extents of a result in terms of those of its first source."""
+    rows, cols = known[instruction.sources[0]]
+    if not instruction.row.reduces:
+        return (rows, cols) if instruction.row.binary else (None, None)
+    return (rows, 1) if instruction.row.axis == "row" else (1, cols)
+
+
+def extent_values(program: Program) -> dict[str, Extents]:
+    """Valid extents of every tile as numbers or parameters; None where nothing gives them."""
+    known: dict[str, Extents] = {}
+    for slot in program.tiles:
+        rows, cols = slot.type.valid_rows, slot.type.valid_cols
+        known[slot.name] = (
+            slot.valid_row if rows is None else rows,
+            slot.valid_col if cols is None else cols,
+        )
+    for instruction in program.instructions:
+        if isinstance(instruction, Compute):
+            for name in instruction.outputs:
+                rows_now, cols_now = known[name]
+                if rows_now is None or cols_now is None:
+                    rows_new, cols_new = _carried(instruction, known)
+                    known[name] = (
+                        rows_new if rows_now is None else rows_now,
+                        cols_new if cols_now is None else cols_now,
+                    )
+    return known

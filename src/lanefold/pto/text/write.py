@@ -16,7 +16,7 @@ from lanefold.pto.program.model import (
     Value,
     touched,
 )
-from lanefold.pto.program.resolve import resolve
+from lanefold.pto.program.resolve import extent_values
 from lanefold.pto.text.types import memory_text, tile_text
 
 FORM = Rule(
@@ -50,7 +50,7 @@ class _Writer:
         self.form = form
         self.slots = program.slots
         self.arrays = program.globals
-        self.types = resolve(program, {})
+        self.extents = extent_values(program)
         self.known: set[str] = set()
         self.views: dict[str, str] = {}
         self.used = {*self.slots, *self.arrays, *program.parameters}
@@ -181,9 +181,8 @@ class _Writer:
 
     def _sizes(self, name: str) -> tuple[Value, Value]:
         """Extents of a part: the tile's, by number or by parameter; the capacity where nothing is known."""
-        slot, kind = self.slots[name], self.types[name]
-        rows = slot.valid_row if kind.valid_rows is None else kind.valid_rows
-        cols = slot.valid_col if kind.valid_cols is None else kind.valid_cols
+        kind = self.slots[name].type
+        rows, cols = self.extents[name]
         return kind.rows if rows is None else rows, kind.cols if cols is None else cols
 
     def _viewed_move(self, i: Load | Store) -> Iterator[str]:
