@@ -5,13 +5,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-import scalar_model as model
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lanefold.diagnostics import LanefoldError
 from lanefold.numerics import casts, kernels
 from lanefold.numerics.dtypes import DTYPES, by_name
+from tests.numerics import scalar_model as model
 
 NUMBERS = [row for row in DTYPES if row.is_number]
 SMALL = [row for row in NUMBERS if row.bytes <= 2]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scalar_model as model
 
 from lanefold.diagnostics import LanefoldError
 from lanefold.numerics import kernels
 from lanefold.numerics.alu import by_name as operator
 from lanefold.numerics.dtypes import DTYPES
 from lanefold.numerics.dtypes import by_name as element_type
+from tests.numerics import scalar_model as model
 
 NUMBERS = [row.name for row in DTYPES if row.is_number]
 SPECIAL = np.array(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scalar_model as model
-from test_folds import NUMBERS, elements, random_access, same
 
 from lanefold.numerics import kernels
 from lanefold.numerics.dtypes import by_name
+from tests.numerics import scalar_model as model
+from tests.numerics.test_folds import NUMBERS, elements, random_access, same
 
 
 def slow_max8(values, drop_nan):
