@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from rule_bundles import OTHER, PSUM
 
 import lanefold.tpb as tpb
 from lanefold.tpb.binary import layout
 from lanefold.tpb.binary.encode import encode_columns, joined_sync
 from lanefold.tpb.patterns import address_word
+from tests.tpb.rule_bundles import OTHER, PSUM
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 REGISTER, SHAPE, INDIRECT = 1 << 31, 1 << 30, 1 << 29

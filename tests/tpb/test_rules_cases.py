@@ -8,8 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rule_bundles import bundle, changed, stream
-from rule_cases import (
+
+import lanefold.tpb as tpb
+from lanefold.diagnostics import RULES, Diagnostic, LanefoldError, Rule
+from tests.tpb.rule_bundles import bundle, changed, stream
+from tests.tpb.rule_cases import (
     BUNDLE_CASES,
     CALL_CASES,
     INDIRECT_CASES,
@@ -18,9 +21,6 @@ from rule_cases import (
     CallCase,
     InstructionCase,
 )
-
-import lanefold.tpb as tpb
-from lanefold.diagnostics import RULES, Diagnostic, LanefoldError, Rule
 
 OWN_MODULES = tuple(f"lanefold.tpb.{name}" for name in ("rules", "limits", "patterns"))
 # Rules of other floors that these modules name, and that have tests of their own.
