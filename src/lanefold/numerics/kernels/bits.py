@@ -22,7 +22,7 @@ from lanefold.numerics.kernels.steps import (
     truth,
 )
 from lanefold.numerics.kernels.vector import peek
-from lanefold.numerics.kernels.walk import advance, fuse
+from lanefold.numerics.kernels.walk import advance, dims_of
 
 BITWISE_NOT = by_name("bitwise_not").ordinal
 BITWISE_AND = by_name("bitwise_and").ordinal
@@ -116,26 +116,19 @@ def fold_whole(
     raw: Any,
     saturate: Any,
     start: Any,
-    lane_pairs: Any,
-    inner_pairs: Any,
+    inner: Any,
+    pairs: Any,
     out: Any,
 ) -> None:
     """Fold a pattern of whole numbers of up to 32 bits; ``out`` has one int64 per lane.
 
-    ``like`` is a value of the type of the elements, which have ``width`` bits. With ``raw`` the bits are folded and
-    zero-extended results are given, without it int32 values.
+    ``like`` is a value of the type of the elements, which have ``width`` bits; ``inner`` and ``pairs`` are those of the
+    float folds. With ``raw`` the bits are folded and zero-extended results are given, without it int32 values.
     """
-    nums = np.empty(lane_pairs.shape[1], np.int64)
-    strides = np.empty(lane_pairs.shape[1], np.int64)
-    kept = fuse(lane_pairs[0], lane_pairs[1], nums, strides)
-    inner = np.empty(inner_pairs.shape[1], np.int64)
-    onwards = np.empty(inner_pairs.shape[1], np.int64)
-    depth = fuse(inner_pairs[0], inner_pairs[1], inner, onwards)
-    total = 1
-    for k in range(depth):
-        total *= inner[k]
+    nums, strides, kept, _ = dims_of(pairs, inner, pairs.shape[0])
+    within, onwards, depth, total = dims_of(pairs, 0, inner)
     index = np.zeros(nums.size, np.int64)
-    place = np.zeros(inner.size, np.int64)
+    place = np.zeros(within.size, np.int64)
     mask = (1 << width) - 1
     base = start
     for lane in range(out.size):
@@ -143,10 +136,10 @@ def fold_whole(
         a = np.int64(peek(memory, position, like))
         if raw:
             a &= mask
-        position = advance(place, inner, onwards, 0, depth, position)
+        position = advance(place, within, onwards, 0, depth, position)
         for _ in range(1, total):
             x = np.int64(peek(memory, position, like))
             a = bit_step(op, a, x & mask, x, width) if raw else whole_step(op, a, x, saturate)
-            position = advance(place, inner, onwards, 0, depth, position)
+            position = advance(place, within, onwards, 0, depth, position)
         out[lane] = a
         base = advance(index, nums, strides, 0, kept, base)

@@ -24,7 +24,7 @@ from lanefold.numerics.kernels.vector import (
     min_block,
     peek,
 )
-from lanefold.numerics.kernels.walk import F32, advance, fuse, load_run
+from lanefold.numerics.kernels.walk import F32, advance, dims_of, load_run
 
 FROM_FIRST, FROM_VALUE = 0, 1
 PLAIN, TIMES_DOUBLE, TIMES_FLOAT = 0, 1, 2
@@ -302,61 +302,88 @@ def _finish(mode: Any, factor: Any, negate: Any, out: Any) -> None:
 
 
 @compiled
-def _dims(pairs: Any) -> Any:
-    nums = np.empty(pairs.shape[1], np.int64)
-    strides = np.empty(pairs.shape[1], np.int64)
-    kept = fuse(pairs[0], pairs[1], nums, strides)
-    total = 1
-    for k in range(kept):
-        total *= nums[k]
-    return nums, strides, kept, total
-
-
-@compiled
-def fold_runs(memory: Any, table: Any, plan: Any, lane_pairs: Any, inner_pairs: Any, numbers: Any, out: Any) -> None:
+def fold_runs(
+    memory: Any,
+    table: Any,
+    codec: Any,
+    op: Any,
+    begin: Any,
+    start: Any,
+    finish: Any,
+    negate: Any,
+    inner: Any,
+    pairs: Any,
+    numbers: Any,
+    out: Any,
+) -> None:
     """Fold a pattern, sixteen lanes at a time; ``out`` has one float32 per lane, in lane order.
 
-    ``plan`` holds codec, operator, begin, start, finish, negate; ``lane_pairs`` and ``inner_pairs`` the nums and steps
-    of the dims that are kept and folded, innermost first; ``numbers`` the start value, the factor of each element, the
-    divisor of the first element and the factor of the result. For long runs and for few neighbouring lanes.
+    ``pairs`` has a (num, step) row per dim, innermost first; the first ``inner`` of them are folded. ``numbers`` holds
+    the start value, the factor of each element, the divisor of the first element and the factor of the result. For
+    long runs and for few neighbouring lanes.
     """
-    nums, strides, kept, _ = _dims(lane_pairs)
+    nums, strides, kept, _ = dims_of(pairs, inner, pairs.shape[0])
+    dims = dims_of(pairs, 0, inner)
     real = (np.float32(numbers[0]), np.float32(numbers[1]), np.float32(numbers[2]))
-    task = (plan[0], plan[1], plan[2])
-    _fold_runs(memory, table, task, real, plan[3], (nums, strides, kept), _dims(inner_pairs), out)
-    _finish(plan[4], numbers[3], plan[5], out)
+    _fold_runs(memory, table, (codec, op, begin), real, start, (nums, strides, kept), dims, out)
+    _finish(finish, numbers[3], negate, out)
 
 
 @compiled
-def fold_rows(memory: Any, table: Any, plan: Any, lane_pairs: Any, inner_pairs: Any, numbers: Any, out: Any) -> None:
+def fold_rows(
+    memory: Any,
+    table: Any,
+    codec: Any,
+    op: Any,
+    begin: Any,
+    start: Any,
+    finish: Any,
+    negate: Any,
+    inner: Any,
+    pairs: Any,
+    numbers: Any,
+    out: Any,
+) -> None:
     """As `fold_runs`, but neighbouring lanes take each step together."""
-    nums, strides, kept, _ = _dims(lane_pairs)
+    nums, strides, kept, _ = dims_of(pairs, inner, pairs.shape[0])
+    dims = dims_of(pairs, 0, inner)
     real = (np.float32(numbers[0]), np.float32(numbers[1]), np.float32(numbers[2]))
-    task = (plan[0], plan[1], plan[2])
-    _fold_rows(memory, table, task, real, plan[3], (nums, strides, kept), _dims(inner_pairs), out)
-    _finish(plan[4], numbers[3], plan[5], out)
+    _fold_rows(memory, table, (codec, op, begin), real, start, (nums, strides, kept), dims, out)
+    _finish(finish, numbers[3], negate, out)
 
 
 @compiled
-def fold_windows(memory: Any, table: Any, plan: Any, lane_pairs: Any, inner_pairs: Any, numbers: Any, out: Any) -> None:
+def fold_windows(
+    memory: Any,
+    table: Any,
+    codec: Any,
+    op: Any,
+    begin: Any,
+    start: Any,
+    finish: Any,
+    negate: Any,
+    inner: Any,
+    pairs: Any,
+    numbers: Any,
+    out: Any,
+) -> None:
     """As `fold_runs` for add and max of float32 from a start value over at most two dims.
 
     The innermost lane dim has at least sixteen lanes that are one or two elements apart.
     """
-    nums, strides, kept, _ = _dims(lane_pairs)
-    _fold_windows(memory, plan[1], np.float32(numbers[0]), plan[3], (nums, strides, kept), _dims(inner_pairs), out)
-    _finish(plan[4], numbers[3], plan[5], out)
+    nums, strides, kept, _ = dims_of(pairs, inner, pairs.shape[0])
+    dims = dims_of(pairs, 0, inner)
+    _fold_windows(memory, op, np.float32(numbers[0]), start, (nums, strides, kept), dims, out)
+    _finish(finish, numbers[3], negate, out)
 
 
 @compiled
-def sum_in_fours(memory: Any, table: Any, codec: Any, start: Any, lane_pairs: Any, inner_pairs: Any, out: Any) -> None:
+def sum_in_fours(memory: Any, table: Any, codec: Any, start: Any, inner: Any, pairs: Any, out: Any) -> None:
     """Sums with four running values over blocks of four, joined as (s0+s2)+(s1+s3), the rest added one by one."""
-    nums, strides = lane_pairs[0], lane_pairs[1]
+    nums, strides, kept, _ = dims_of(pairs, inner, pairs.shape[0])
+    within, onwards, depth, total = dims_of(pairs, 0, inner)
     index = np.zeros(nums.size, np.int64)
-    total = 1
-    for k in range(inner_pairs.shape[1]):
-        total *= inner_pairs[0, k]
-    place = np.zeros(inner_pairs.shape[1], np.int64)
+    place = np.zeros(within.size, np.int64)
     window = np.empty(total, np.float32)
     tile = np.empty(4, np.uint8)
     base = start
@@ -365,7 +392,7 @@ def sum_in_fours(memory: Any, table: Any, codec: Any, start: Any, lane_pairs: An
         for i in range(total):
             load_run(memory, codec, table, position, 1, 1, tile, 0)
             window[i] = peek(tile, 0, _ZERO)
-            position = advance(place, inner_pairs[0], inner_pairs[1], 0, place.size, position)
+            position = advance(place, within, onwards, 0, depth, position)
         s0 = s1 = s2 = s3 = _ZERO
         whole = total // 4 * 4
         for i in range(0, whole, 4):
@@ -377,4 +404,4 @@ def sum_in_fours(memory: Any, table: Any, codec: Any, start: Any, lane_pairs: An
         for i in range(whole, total):
             a += window[i]
         out[lane] = a
-        base = advance(index, nums, strides, 0, nums.size, base)
+        base = advance(index, nums, strides, 0, kept, base)

@@ -8,7 +8,7 @@ import numpy as np
 
 from lanefold.numerics.kernels.jit import compiled
 from lanefold.numerics.kernels.vector import LANES, meets, peek
-from lanefold.numerics.kernels.walk import F32, advance, fuse, load_run
+from lanefold.numerics.kernels.walk import F32, advance, dims_of, load_run
 
 _SLOTS = 8
 _BLOCK = 256
@@ -42,23 +42,16 @@ def _exceeds(values: Any, at: Any, count: Any, limit: Any) -> Any:
 
 
 @compiled
-def max8_flat(
-    memory: Any, table: Any, codec: Any, start: Any, pitch: Any, nums: Any, steps: Any, drop_nan: Any, out: Any
-) -> None:
+def max8_flat(memory: Any, table: Any, codec: Any, start: Any, pitch: Any, pairs: Any, drop_nan: Any, out: Any) -> None:
     """The eight largest elements of each channel, descending, into ``out`` [channels, 8].
 
     An element moves ahead only of what is strictly smaller. ``drop_nan`` starts from eight infinities below zero and
     passes over NaN; without it the first eight elements fill the slots whatever they are, and a NaN never moves.
     """
-    dims = np.empty(nums.size, np.int64)
-    strides = np.empty(nums.size, np.int64)
-    kept = fuse(nums, steps, dims, strides)
-    index = np.zeros(nums.size, np.int64)
+    dims, strides, kept, total = dims_of(pairs, 0, pairs.shape[0] - 1)
+    index = np.zeros(dims.size, np.int64)
     tile = np.empty(4 * _BLOCK, np.uint8)
     in_place = codec == F32 and strides[0] == 1
-    total = 1
-    for k in range(kept):
-        total *= dims[k]
     for channel in range(out.shape[0]):
         slots = out[channel]
         filled = 0
@@ -108,8 +101,7 @@ def find_flat(
     codec: Any,
     start: Any,
     pitch: Any,
-    nums: Any,
-    steps: Any,
+    pairs: Any,
     keys: Any,
     replacement: Any,
     replaced: Any,
@@ -117,19 +109,15 @@ def find_flat(
 ) -> None:
     """Where the eight keys of each channel stand, into ``places`` [channels, 8], which holds what absent keys keep.
 
-    Elements come in pattern order; each goes to the lowest key that equals it and has not been found yet. ``replaced``
-    [channels, elements], unless it is empty, holds the elements and receives ``replacement`` where a key was found.
+    The last row of ``pairs`` is that of the channels. Elements come in pattern order; each goes to the lowest key that
+    equals it and has not been found yet. ``replaced`` [channels, elements], unless it is empty, holds the elements and
+    receives ``replacement`` where a key was found.
     """
-    dims = np.empty(nums.size, np.int64)
-    strides = np.empty(nums.size, np.int64)
-    kept = fuse(nums, steps, dims, strides)
-    index = np.zeros(nums.size, np.int64)
+    dims, strides, kept, total = dims_of(pairs, 0, pairs.shape[0] - 1)
+    index = np.zeros(dims.size, np.int64)
     tile = np.empty(4 * LANES, np.uint8)
     in_place = codec == F32 and strides[0] == 1
     waiting = np.empty(_SLOTS, np.float32)
-    total = 1
-    for k in range(kept):
-        total *= dims[k]
     for channel in range(places.shape[0]):
         waiting[:] = keys[channel]
         hits = replaced[channel] if replaced.shape[0] else replaced.reshape(-1)

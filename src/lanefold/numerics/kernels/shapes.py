@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 
 from lanefold.numerics.kernels.jit import compiled
-from lanefold.numerics.kernels.walk import advance
+from lanefold.numerics.kernels.walk import advance, dims_of
 
 
 @compiled
-def iota_flat(base: Any, multiplier: Any, nums: Any, steps: Any, out: Any) -> None:
+def iota_flat(base: Any, multiplier: Any, pairs: Any, out: Any) -> None:
     """Fill ``out`` [channels, elements] with base + channel * multiplier + the steps walked, in wrapping int32."""
+    nums, steps, kept, _ = dims_of(pairs, 0, pairs.shape[0])
     index = np.zeros(nums.size, np.int64)
     for channel in range(out.shape[0]):
         value = base + channel * multiplier
         for i in range(out.shape[1]):
             out[channel, i] = np.int32(value)
-            value = advance(index, nums, steps, 0, nums.size, value)
+            value = advance(index, nums, steps, 0, kept, value)
 
 
 @compiled

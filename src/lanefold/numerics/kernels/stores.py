@@ -8,7 +8,7 @@ import numpy as np
 
 from lanefold.numerics.kernels.jit import compiled
 from lanefold.numerics.kernels.vector import bits_of, poke, same_size
-from lanefold.numerics.kernels.walk import BF16, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64, advance, fuse
+from lanefold.numerics.kernels.walk import BF16, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64, advance, dims_of
 
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
@@ -146,22 +146,17 @@ def _put_float(values: Any, codec: Any, form: Any, saturate: Any, memory: Any, f
 
 
 @compiled
-def store_flat(
-    memory: Any, codec: Any, form: Any, saturate: Any, start: Any, nums: Any, steps: Any, values: Any
-) -> None:
+def store_flat(memory: Any, codec: Any, form: Any, saturate: Any, start: Any, pairs: Any, values: Any) -> None:
     """Cast the flat float32 ``values`` and write them along a pattern, in its order."""
-    dims = np.empty(nums.size, np.int64)
-    strides = np.empty(nums.size, np.int64)
+    nums, steps, kept, _ = dims_of(pairs, 0, pairs.shape[0])
     index = np.zeros(nums.size, np.int64)
-    kept = fuse(nums, steps, dims, strides)
     position = start
-    run = dims[0]
-    for done in range(0, values.size, run):
-        piece = values[done : done + run]
+    for done in range(0, values.size, nums[0]):
+        piece = values[done : done + nums[0]]
         if codec in (U8, U16, U32, U64):
-            _put_unsigned(piece, codec, memory, position, strides[0])
+            _put_unsigned(piece, codec, memory, position, steps[0])
         elif codec in (I8, I16, I32, I64):
-            _put_signed(piece, codec, memory, position, strides[0])
+            _put_signed(piece, codec, memory, position, steps[0])
         else:
-            _put_float(piece, codec, form, saturate, memory, position, strides[0])
-        position = advance(index, dims, strides, 1, kept, position)
+            _put_float(piece, codec, form, saturate, memory, position, steps[0])
+        position = advance(index, nums, steps, 1, kept, position)

@@ -23,23 +23,39 @@ _SINGLE = np.float32(0)
 
 
 @compiled
-def fuse(nums: Any, steps: Any, out_nums: Any, out_steps: Any) -> Any:
-    """Drop dims of one element and join dims that continue each other; returns how many remain, at least one."""
+def fuse(pairs: Any, low: Any, high: Any, nums: Any, steps: Any) -> Any:
+    """Drop dims of one element and join dims that continue each other; returns how many remain, at least one.
+
+    ``pairs`` has a (num, step) row per dim, of which low to high-1 are taken.
+    """
     kept = 0
-    for k in range(nums.size):
-        if nums[k] == 1:
+    for k in range(low, high):
+        num, step = pairs[k, 0], pairs[k, 1]
+        if num == 1:
             continue
-        if kept > 0 and steps[k] == out_steps[kept - 1] * out_nums[kept - 1]:
-            out_nums[kept - 1] *= nums[k]
+        if kept > 0 and step == steps[kept - 1] * nums[kept - 1]:
+            nums[kept - 1] *= num
         else:
-            out_nums[kept] = nums[k]
-            out_steps[kept] = steps[k]
+            nums[kept] = num
+            steps[kept] = step
             kept += 1
     if kept == 0:
-        out_nums[0] = 1
-        out_steps[0] = 0
+        nums[0] = 1
+        steps[0] = 0
         kept = 1
     return kept
+
+
+@compiled
+def dims_of(pairs: Any, low: Any, high: Any) -> Any:
+    """Nums, steps and number of the dims that `fuse` leaves, and the product of the nums."""
+    nums = np.empty(max(high - low, 1), np.int64)
+    steps = np.empty(max(high - low, 1), np.int64)
+    kept = fuse(pairs, low, high, nums, steps)
+    total = 1
+    for k in range(kept):
+        total *= nums[k]
+    return nums, steps, kept, total
 
 
 @compiled
@@ -124,34 +140,33 @@ def load_run(memory: Any, codec: Any, table: Any, first: Any, step: Any, count: 
 
 
 @compiled
-def load_flat(memory: Any, table: Any, codec: Any, start: Any, nums: Any, steps: Any, out: Any) -> None:
+def load_flat(memory: Any, table: Any, codec: Any, start: Any, pairs: Any, out: Any) -> None:
     """Read a whole pattern as float32, in pattern order, into the bytes ``out``."""
-    dims = np.empty(nums.size, np.int64)
-    strides = np.empty(nums.size, np.int64)
+    nums, steps, kept, _ = dims_of(pairs, 0, pairs.shape[0])
     index = np.zeros(nums.size, np.int64)
-    kept = fuse(nums, steps, dims, strides)
     position = start
-    run = dims[0]
-    for done in range(0, out.size // 4, run):
-        load_run(memory, codec, table, position, strides[0], run, out, done)
-        position = advance(index, dims, strides, 1, kept, position)
+    for done in range(0, out.size // 4, nums[0]):
+        load_run(memory, codec, table, position, steps[0], nums[0], out, done)
+        position = advance(index, nums, steps, 1, kept, position)
 
 
 @compiled
-def gather_raw(memory: Any, start: Any, nums: Any, steps: Any, out: Any) -> None:
+def gather_raw(memory: Any, start: Any, pairs: Any, out: Any) -> None:
     """Copy the elements of a pattern, as they are, into the flat array ``out``, which sets their size."""
+    nums, steps, kept, _ = dims_of(pairs, 0, pairs.shape[0])
     index = np.zeros(nums.size, np.int64)
     position = start
     for i in range(out.size):
         out[i] = peek(memory, position, out[0])
-        position = advance(index, nums, steps, 0, nums.size, position)
+        position = advance(index, nums, steps, 0, kept, position)
 
 
 @compiled
-def scatter_raw(memory: Any, start: Any, nums: Any, steps: Any, values: Any) -> None:
+def scatter_raw(memory: Any, start: Any, pairs: Any, values: Any) -> None:
     """Write the flat ``values``, as they are, along a pattern; their type sets the size of the elements."""
+    nums, steps, kept, _ = dims_of(pairs, 0, pairs.shape[0])
     index = np.zeros(nums.size, np.int64)
     position = start
     for i in range(values.size):
         poke(memory, position, values[i])
-        position = advance(index, nums, steps, 0, nums.size, position)
+        position = advance(index, nums, steps, 0, kept, position)

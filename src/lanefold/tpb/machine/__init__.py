@@ -76,11 +76,13 @@ class Machine:
                 deadlocks and for the findings of the options ``nan_store`` and ``uninitialised``.
         """
         if isinstance(program, Stream):
-            for task in self._prepared(program):
-                self._execute(task)
+            with np.errstate(all="ignore"):
+                for task in self._prepared(program):
+                    self._execute(task)
             return
         prepared = {engine: self._prepared(stream) for engine, stream in program.items()}
-        run_together(prepared, program, self.semaphores, self._execute)
+        with np.errstate(all="ignore"):
+            run_together(prepared, program, self.semaphores, self._execute)
 
     def _prepared(self, stream: Stream) -> list[Task]:
         if self.options.legality == "strict":
@@ -94,8 +96,7 @@ class Machine:
     def _execute(self, task: Task) -> None:
         if self._written:
             self._require_written(task)
-        with np.errstate(all="ignore"):
-            EXECUTORS[task.row.name](self, task)
+        EXECUTORS[task.group.row.name](self, task)
 
     # What the instructions call
 
@@ -160,15 +161,15 @@ class Machine:
     def _mark(self, target: Access) -> None:
         if self._written:
             ones = np.full((target.channels, target.elements), -1, np.int64)
-            kernels.store_raw(target._replace(memory=self._written[id(target.memory)].view(np.uint8)), ones)
+            kernels.store_raw(target.over(self._written[id(target.memory)].view(np.uint8)), ones)
 
     def _require_written(self, task: Task) -> None:
         for role in task.row.roles:
-            access = task.operands[role.field]
+            access = task.group.operands[role.field][task.at]
             if role.access != "read":
                 continue
             marks = self._written[id(access.memory)]
-            shadow = kernels.load_raw(access._replace(memory=marks.view(np.uint8)))
+            shadow = kernels.load_raw(access.over(marks.view(np.uint8)))
             missing = int((shadow == 0).sum())
             if missing:
                 raise _UNWRITTEN.error(

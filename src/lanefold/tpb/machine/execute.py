@@ -70,7 +70,7 @@ _INTEGER_OPS = {
 
 def inner_slots(task: Task, field: str) -> int:
     """How many slots a pool_dim or op_dim names."""
-    number = task.values[field]
+    number = task[field]
     if number not in _SUBDIMS:
         allowed = sorted(_SUBDIMS)
         raise _NUMBER.error(
@@ -86,13 +86,13 @@ def inner_slots(task: Task, field: str) -> int:
 def pool(machine: Machine, task: Task) -> None:
     """Maximum or average of each window."""
     source, inner = task.src, inner_slots(task, "pool_dim")
-    if task.values["pool_func"] == _POOL_MAX:
+    if task["pool_func"] == _POOL_MAX:
         start = -math.inf if machine.options.device else LOWEST
         machine.note_fold(source, inner, _MAX)
         machine.write(task, kernels.fold(source, inner, _MAX, start=start))
         return
     double = not machine.options.device
-    factor = 1.0 / math.prod(source.nums[:inner]) if double else task.values["pool_scale"]
+    factor = 1.0 / math.prod(source.nums[:inner]) if double else task["pool_scale"]
     machine.note_fold(source, inner, _ADD)
     if machine.options.pool_sum == "lanes4":
         machine.write(task, kernels.sum_in_fours(source, inner, factor, double))
@@ -110,7 +110,7 @@ def max_pool_select(machine: Machine, task: Task) -> None:
 
 
 def _tensor_operator(machine: Machine, task: Task) -> alu.AluOp:
-    code = task.values["op"]
+    code = task["op"]
     op = alu.by_byte(code)
     if op is None:
         row = alu.wire_alu(code, machine.generation)
@@ -123,7 +123,7 @@ def _tensor_operator(machine: Machine, task: Task) -> alu.AluOp:
 def _no_meaning(task: Task, why: str) -> Exception:
     return _OPERATOR.error(
         f"{task.row.mnemonic}: {why}",
-        got=f"0x{task.values['op']:02X}",
+        got=f"0x{task['op']:02X}",
         allowed="operators with an fp32 meaning; from int32 to int32, with an int32 meaning; bit operators on raw bits",
         cures=["use 0x04, ADD, on numbers", "use 0x0B, BITWISE_OR, on bits"],
         place=task.place,
@@ -137,7 +137,7 @@ def tensor_reduce(machine: Machine, task: Task) -> None:
 
 def _reduce(machine: Machine, task: Task, source: Access, op: alu.AluOp) -> None:
     inner = inner_slots(task, "op_dim")
-    negate = bool(task.values["negated"])
+    negate = bool(task["negated"])
     if source.dtype.name == task.dst.dtype.name == _INT32:
         _reduce_whole(machine, task, source, inner, op, negate)
         return
@@ -207,7 +207,7 @@ def reciprocal(machine: Machine, task: Task) -> None:
 
 
 def _command(task: Task) -> alu.AluOp:
-    number = task.values["reduce_op"]
+    number = task["reduce_op"]
     op = _REDUCE_OPS.get(number)
     if op is None:
         raise _NUMBER.error(
@@ -221,7 +221,7 @@ def _command(task: Task) -> alu.AluOp:
 
 
 def _across(machine: Machine, task: Task, source: Access) -> None:
-    everything = task.values["reduce_axis"] == _EVERYTHING
+    everything = task["reduce_axis"] == _EVERYTHING
     op = _command(task)
     wraps = machine.options.device and source.dtype.name == task.dst.dtype.name == _INT32
     if wraps and op is not _AVERAGE:
@@ -230,7 +230,7 @@ def _across(machine: Machine, task: Task, source: Access) -> None:
         )
         return
     machine.note_across(source, op, everything)
-    machine.write(task, kernels.cross_lane(source, op, everything=everything, scale=task.values["scale"]))
+    machine.write(task, kernels.cross_lane(source, op, everything=everything, scale=task["scale"]))
 
 
 def cross_lane(machine: Machine, task: Task) -> None:
@@ -240,7 +240,7 @@ def cross_lane(machine: Machine, task: Task) -> None:
 
 def cross_lane_bits(machine: Machine, task: Task) -> None:
     """Bitwise fold across partitions."""
-    everything = task.values["reduce_axis"] == _EVERYTHING
+    everything = task["reduce_axis"] == _EVERYTHING
     machine.write_codes(task, kernels.cross_lane_whole(task.src, _command(task), everything=everything))
 
 
@@ -251,7 +251,7 @@ def transposed_cross_lane(machine: Machine, task: Task) -> None:
 
 def transposed_cross_lane_bits(machine: Machine, task: Task) -> None:
     """Exchange in 32 x 32 blocks, then a bitwise fold across partitions."""
-    everything = task.values["reduce_axis"] == _EVERYTHING
+    everything = task["reduce_axis"] == _EVERYTHING
     machine.write_codes(task, kernels.cross_lane_whole(exchanged_bits(task), _command(task), everything=everything))
 
 
@@ -294,16 +294,15 @@ def match_replace8(machine: Machine, task: Task) -> None:
     registers = _registers(machine, task)
     if machine.options.match_order == "value":
         registers = registers[:, ::-1]
-    values, _ = kernels.match_replace8(task.src, registers, task.values["immediate"])
+    values, _ = kernels.match_replace8(task.src, registers, task["immediate"])
     machine.write(task, values)
 
 
 def iota(machine: Machine, task: Task) -> None:
     """A counting pattern in wrapping int32; channel 0 is the first partition of the destination."""
-    values = task.values
-    nums, steps = tuple(values["num_elem"]), tuple(values["step_elem"])
+    nums, steps = tuple(task["num_elem"]), tuple(task["step_elem"])
     target = task.dst
-    made = kernels.iota(target.channels, values["base"], values["channel_multiplier"], nums, steps)
+    made = kernels.iota(target.channels, task["base"], task["channel_multiplier"], nums, steps)
     if target.dtype.is_integer:
         machine.note_clamped(made, target.dtype)
         machine.write_codes(task, casts.narrow_integers(made, target.dtype))
@@ -313,8 +312,7 @@ def iota(machine: Machine, task: Task) -> None:
 
 def pool_buffer_load(machine: Machine, task: Task) -> None:
     """Copies a chunk of raw elements to the pool buffer."""
-    values = task.values
-    machine.buffer = (kernels.load_raw(task.src), values["start_index"], values["mask"])
+    machine.buffer = (kernels.load_raw(task.src), task["start_index"], task["mask"])
 
 
 def gather(machine: Machine, task: Task) -> None:
@@ -331,16 +329,16 @@ def gather(machine: Machine, task: Task) -> None:
             cures=["give PoolBufferLoad and Gather the same element type"],
             place=task.place,
         )
-    if task.values["index_miss_behavior"] == _SKIP_WRITE:
+    if task["index_miss_behavior"] == _SKIP_WRITE:
         out = kernels.load_raw(target)
     else:
-        fill = task.values["immediate"] & ((1 << 8 * target.dtype.bytes) - 1)
+        fill = task["immediate"] & ((1 << 8 * target.dtype.bytes) - 1)
         out = np.full((target.channels, target.elements), fill, target.dtype.raw)
     indices = kernels.load_raw(task.src)
     hits = kernels.look_up(np.ascontiguousarray(table[: len(indices)]), window, mask, indices, out)
     machine.note("missed_indices", int((~hits).sum()))
     machine.write_codes(task, out)
-    if task.values["free_pool_buffer"]:
+    if task["free_pool_buffer"]:
         machine.buffer = None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -43,25 +42,57 @@ class Memories(NamedTuple):
     psum: Bytes
 
 
-@dataclass(slots=True)
-class Task:
-    """One bundle, ready to be executed: its row, operands by field name, and the numbers of its other fields."""
+class Group:
+    """The bundles of one instruction in a stream, field by field."""
 
-    index: int
-    row: isa.BundleKind
-    operands: dict[str, Access]
-    values: dict[str, Any]
-    place: Place
+    __slots__ = ("columns", "operands", "row", "stream")
+
+    def __init__(
+        self,
+        stream: Stream,
+        row: isa.BundleKind,
+        columns: dict[str, list[Any]],
+        operands: dict[str, list[Access]],
+    ) -> None:
+        self.stream = stream
+        self.row = row
+        self.columns = columns
+        self.operands = operands
+
+
+class Task:
+    """One bundle, ready to be executed: where its operands lie and what its other fields hold."""
+
+    __slots__ = ("at", "group", "index")
+
+    def __init__(self, group: Group, at: int, index: int) -> None:
+        self.group = group
+        self.at = at
+        self.index = index
+
+    @property
+    def row(self) -> isa.BundleKind:
+        """The instruction's row in the table."""
+        return self.group.row
+
+    @property
+    def place(self) -> Place:
+        """Where a finding about the bundle stands."""
+        return place_of(self.group.stream, self.index)
 
     @property
     def src(self) -> Access:
         """What is read."""
-        return self.operands["src"]
+        return self.group.operands["src"][self.at]
 
     @property
     def dst(self) -> Access:
         """What is written."""
-        return self.operands["dst"]
+        return self.group.operands["dst"][self.at]
+
+    def __getitem__(self, field: str) -> Any:
+        """The value of a field that is no operand."""
+        return self.group.columns[field][self.at]
 
 
 def element_types(generation: isa.Generation, chosen: Options) -> dict[int, Dtype]:
@@ -95,22 +126,26 @@ def tasks(stream: Stream, memories: Memories, types: dict[int, Dtype]) -> list[T
     Raises:
         LanefoldError: if one cannot be executed: unknown opcode, register or indirect address, outside the memory.
     """
-    made: list[Task | None] = [None] * len(stream)
+    made: list[Task] = [None] * len(stream)  # type: ignore[list-item]
     for number in np.unique(stream.kinds).tolist():
         indices = np.flatnonzero(stream.kinds == number)
         if number == layout.UNKNOWN:
-            index = int(indices[0])
-            opcode = int(stream.words[index, 0])
-            raise _OPCODE.error(
-                f"opcode 0x{opcode:02X} is not known under {stream.opcodes} on {stream.generation}",
-                got=f"0x{opcode:02X}",
-                allowed=", ".join(f"0x{r.opcode(stream.opcodes):02X}" for r in _known(stream)),
-                cures=["decode the stream with the other opcode reading"],
-                place=place_of(stream, index),
-            )
-        for task in _of_kind(stream, isa.BUNDLES[number], indices, memories, types):
-            made[task.index] = task
-    return [task for task in made if task is not None]
+            raise _unknown(stream, int(indices[0]))
+        group = _group(stream, isa.BUNDLES[number], indices, memories, types)
+        for at, index in enumerate(indices.tolist()):
+            made[index] = Task(group, at, index)
+    return made
+
+
+def _unknown(stream: Stream, index: int) -> LanefoldError:
+    opcode = int(stream.words[index, 0])
+    return _OPCODE.error(
+        f"opcode 0x{opcode:02X} is not known under {stream.opcodes} on {stream.generation}",
+        got=f"0x{opcode:02X}",
+        allowed=", ".join(f"0x{row.opcode(stream.opcodes):02X}" for row in _known(stream)),
+        cures=["decode the stream with the other opcode reading"],
+        place=place_of(stream, index),
+    )
 
 
 def _known(stream: Stream) -> Iterator[isa.BundleKind]:
@@ -119,33 +154,28 @@ def _known(stream: Stream) -> Iterator[isa.BundleKind]:
             yield row
 
 
-def _of_kind(
+def _group(
     stream: Stream,
     row: isa.BundleKind,
     indices: npt.NDArray[np.int64],
     memories: Memories,
     types: dict[int, Dtype],
-) -> Iterator[Task]:
+) -> Group:
     record = stream.columns(row.struct)[indices]
-    channels = record["num_active_channels"].tolist()
-    skipped = {role.field for role in row.roles} | {field.name for field in isa.COMMON}
-    fields = [
-        field.name
+    apart = {role.field for role in row.roles} | {field.name for field in isa.COMMON}
+    columns = {
+        field.name: record[field.name].tolist()
         for field in isa.STRUCTS[row.struct].fields
-        if field.kind is not isa.Kind.RESERVED and field.name not in skipped
-    ]
-    columns = [record[name].tolist() for name in fields]
-    operands = [(role.field, _accesses(stream, record, role, channels, memories, types, indices)) for role in row.roles]
-    for at, index in enumerate(indices.tolist()):
-        values = {name: column[at] for name, column in zip(fields, columns, strict=True)}
-        yield Task(index, row, {name: found[at] for name, found in operands}, values, place_of(stream, index))
+        if field.kind is not isa.Kind.RESERVED and field.name not in apart
+    }
+    operands = {role.field: _accesses(stream, record, role, memories, types, indices) for role in row.roles}
+    return Group(stream, row, columns, operands)
 
 
 def _accesses(
     stream: Stream,
     record: npt.NDArray[np.void],
     role: isa.Role,
-    channels: list[int],
     memories: Memories,
     types: dict[int, Dtype],
     indices: npt.NDArray[np.int64],
@@ -157,43 +187,61 @@ def _accesses(
     marked = np.flatnonzero(words & np.uint32(_MARKERS))
     if marked.size:
         _refuse_form(int(words[marked[0]]), role, place_of(stream, int(indices[marked[0]])))
+    in_psum, partitions, within = _places(words, stream.generation)
+    tags = record[role.dtype_field]
+    sizes = np.array([types[tag].bytes if tag in types else 0 for tag in range(256)], np.int64)[tags]
+    widths = np.where(in_psum, memories.psum.shape[1], memories.sbuf.shape[1])
+    channels = record["num_active_channels"].astype(np.int64)
+    if role.channels == "one":
+        channels = np.ones_like(channels)
+    # A (num, step) row per dim, innermost first, and a last one for the channels.
+    pairs = np.empty((len(record), descriptor["num_elem"].shape[1] + 1, 2), np.int64)
+    pairs[:, :-1, 0], pairs[:, :-1, 1] = descriptor["num_elem"], descriptor["step_elem"]
+    size = np.maximum(sizes, 1)
+    pairs[:, -1, 0], pairs[:, -1, 1] = channels, widths // size
+    starts = within // size
+    reach = (pairs[:, :-1, 0] - 1) * pairs[:, :-1, 1]
+    low = starts + np.minimum(reach, 0).sum(axis=1)
+    high = starts + np.maximum(reach, 0).sum(axis=1)
+    fits = (sizes > 0) & (within % size == 0) & (low >= 0) & (high < pairs[:, -1, 1])
+    fits &= (pairs[:, :, 0] > 0).all(axis=1) & (partitions + channels <= len(memories.sbuf))
+    if not fits.all():
+        at = int(np.flatnonzero(~fits)[0])
+        raise _BOUNDS.error(
+            f"the walk of {role.field} does not fit its memory",
+            got=f"dtype tag {tags[at]}, partition {partitions[at]} and {channels[at]} channels, byte {within[at]}, "
+            f"elements {low[at]} to {high[at]}, nums {pairs[at, :-1, 0].tolist()}",
+            allowed=f"128 partitions of {widths[at]} bytes, whole elements, nums of at least 1, a known dtype tag",
+            cures=["start the operand at partition 0, byte 0, or shorten its pattern"],
+            place=place_of(stream, int(indices[at])),
+        )
+    firsts = partitions * pairs[:, -1, 1] + starts
+    columns = zip(
+        [memories.psum if psum else memories.sbuf for psum in in_psum.tolist()],
+        [types[tag] for tag in tags.tolist()],
+        partitions.tolist(),
+        channels.tolist(),
+        starts.tolist(),
+        map(tuple, pairs[:, :-1, 0].tolist()),
+        map(tuple, pairs[:, :-1, 1].tolist()),
+        pairs,
+        firsts.tolist(),
+        strict=True,
+    )
+    return [Access(*column) for column in columns]
+
+
+def _places(
+    words: npt.NDArray[np.uint32], generation: isa.Generation
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Whether immediate addresses lie in PSUM, their partitions, and their bytes inside a partition."""
     address = words.astype(np.int64) & isa.ADDRESS_MASK
-    geometry = isa.GEOMETRY[stream.generation]
+    geometry = isa.GEOMETRY[generation]
     low, high = isa.PSUM_WINDOW
     in_psum = (address >= low) & (address < high)
     offset = np.where(in_psum, address - low, address)
     partitions, within = np.divmod(offset, np.where(in_psum, geometry.psum_stride, geometry.sbuf_stride))
-    rows = zip(
-        in_psum.tolist(),
-        partitions.tolist(),
-        within.tolist(),
-        record[role.dtype_field].tolist(),
-        descriptor["step_elem"].tolist(),
-        descriptor["num_elem"].tolist(),
-        channels,
-        strict=True,
-    )
-    made = []
-    for at, (psum, partition, byte, tag, steps, nums, spanned) in enumerate(rows):
-        dtype = types.get(tag)
-        memory = memories.psum if psum else memories.sbuf
-        wide = spanned if role.channels == "active" else 1
-        access = (
-            None
-            if dtype is None or byte % dtype.bytes
-            else Access(memory, dtype, partition, wide, byte // dtype.bytes, tuple(nums), tuple(steps))
-        )
-        problem = f"{role.field} has dtype tag {tag}, byte {byte}" if access is None else access.problem
-        if problem or access is None:
-            raise _BOUNDS.error(
-                f"the walk of {role.field} does not fit: {problem}",
-                got=problem or tag,
-                allowed=f"partitions 0 to {memory.shape[0] - 1}, bytes 0 to {memory.shape[1] - 1} of each",
-                cures=["start the operand at partition 0, byte 0, or shorten its pattern"],
-                place=place_of(stream, int(indices[at])),
-            )
-        made.append(access)
-    return made
+    return in_psum, partitions, within
 
 
 def _refuse_form(word: int, role: isa.Role, place: Place) -> None:
