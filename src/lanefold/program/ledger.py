@@ -37,6 +37,18 @@ class LedgerRow:
     reason: str = ""
     steps: tuple[str, ...] = ()
 
+    def to_text(self) -> str:
+        """The row in one line."""
+        low, high = self.cycles
+        cycles = f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+        opcodes = " ".join(str(opcode) for opcode in self.opcodes)
+        made = (
+            f" {self.route} [{opcodes}], {self.bundles} bundle{'s' * (self.bundles != 1)}, {cycles} cycles"
+            if self.bundles
+            else ""
+        )
+        return f"{self.node} {self.op_type} {self.disposition}:{made}" + (f" ({self.reason})" if self.reason else "")
+
     def to_dict(self) -> dict[str, object]:
         """The row as plain data."""
         return asdict(self)
@@ -87,6 +99,18 @@ class Ledger(Sequence[LedgerRow]):
     def cycles(self) -> tuple[float, float]:
         """Estimated cycles of all instructions one after the other, least and greatest."""
         return sum(row.cycles[0] for row in self.rows), sum(row.cycles[1] for row in self.rows)
+
+    def to_text(self) -> str:
+        """A line for each node that is not on the host, and the counts."""
+        lines = [row.to_text() for row in self.rows if row.disposition != "host"]
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        return "\n".join([*lines, f"{len(self.rows)} nodes: {counts}"])
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        return f"<Ledger of {len(self.rows)} nodes: {self.counts}>"
 
     def to_dict(self) -> dict[str, object]:
         """Rows and totals as plain data."""

@@ -96,6 +96,7 @@ def _record(item: Item, locations: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {
         "opcode": item.opcode,
         "name": item.name,
+        "node": item.node,
         "engine": item.engine,
         "ins": [_operand(access, locations) for access in item.ins],
         "outs": [_operand(access, locations) for access in item.outs],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,10 +86,19 @@ class TpbTarget:
         }
 
     def _listing(self, lowerings: Mapping[str, Lowering]) -> str:
+        """All bundles in program order as one assembly text, each step behind a comment with its name and route."""
+        from lanefold.tpb.binary import Stream
         from lanefold.tpb.text import disassemble
 
-        parts = [f"; {name}: {lowering.route}\n{disassemble(lowering.stream)}" for name, lowering in lowerings.items()]
-        return "\n".join(parts)
+        words = [lowering.stream.words for lowering in lowerings.values()] or [
+            np.zeros((0, isa.BUNDLE_BYTES), np.uint8)
+        ]
+        head, _, body = disassemble(Stream(np.concatenate(words), self.generation, self.opcodes)).partition("\n\n")
+        lines = iter(body.splitlines())
+        text = [head]
+        for name, lowering in lowerings.items():
+            text += ["", f"; {name}: {lowering.route}", *islice(lines, lowering.bundles)]
+        return "\n".join(text) + "\n"
 
     def load(self, folder: Path, document: Mapping[str, Any]) -> Program:
         """A program saved for this target; its saved bytes are what runs.

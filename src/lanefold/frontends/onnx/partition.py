@@ -121,6 +121,8 @@ def _codes(model: Model, target: Target, pieces: Iterable[Piece], prefer: str) -
             try:
                 codes[piece.name] = target.lower(piece.op, model.place(piece.node), prefer)
             except LanefoldError as error:
+                if error.usage:
+                    raise
                 return OnHost(f"{target.name}: {error.diagnostics[0].message}")
     return codes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -119,7 +120,7 @@ class BundleKind:
     confidence: Confidence = Confidence.HEADER
     generations: tuple[Generation, ...] = GENERATIONS
     lint_engines: tuple[str, ...] = ()
-    allowed: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    allowed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     predicates: dict[str, str] = field(default_factory=dict)
     counts: str = ""
     aliases: tuple[str, ...] = ()

@@ -1,0 +1,212 @@
+"""The command line as a user meets it: output, exit statuses, and bad input that never shows a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from lanefold import cli
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def lanefold(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lanefold.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+
+
+def called(monkeypatch, capsys, *arguments: str | Path) -> tuple[int, str, str]:
+    """The command inside this process; faster than a new one."""
+    monkeypatch.setattr(sys, "argv", ["lanefold", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    captured = capsys.readouterr()
+    return int(stopped.value.code or 0), captured.out, captured.err
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    return lambda *arguments: called(monkeypatch, capsys, *arguments)
+
+
+def pool_model(path: Path, **attributes) -> Path:
+    shape = attributes.pop("shape", [1, 3, 8, 8])
+    kind = attributes.pop("dtype", TensorProto.FLOAT)
+    op_type = attributes.pop("op_type", "MaxPool")
+    node = helper.make_node(op_type, ["x"], ["y"], name="pool", **attributes)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", kind, shape)],
+        [helper.make_tensor_value_info("y", kind, ["n", "c", "oh", "ow"])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def test_help_names_the_commands() -> None:
+    run = lanefold("--help")
+    assert run.returncode == 0
+    for command in ("compile", "run"):
+        assert command in run.stdout
+
+
+def test_version(call) -> None:
+    status, out, _ = call("--version")
+    assert (status, out) == (0, "0.1.0\n")
+
+
+def test_compile_writes_a_program(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    status, out, err = call("compile", model, "--target", "trn1", "-o", tmp_path / "out")
+    assert (status, err) == (0, "")
+    assert "1 nodes: 1 emitted, 0 rewritten, 0 host, 0 refused" in out
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"program.json", "Pool.bin", "listing.s", "ledger.json"}
+    assert (tmp_path / "out" / "Pool.bin").stat().st_size % 64 == 0
+
+
+def test_compile_as_json(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
+    status, out, _ = call("compile", model, "-o", tmp_path / "out", "--json")
+    told = json.loads(out)
+    assert status == 0
+    assert told["ledger"]["counts"] == {"emitted": 1, "rewritten": 0, "host": 0, "refused": 0}
+    assert told["cost"]["rows"][0]["rule"].startswith("0 + max(64")
+    assert told["readings"] == {"opcodes": "reference", "numerics": "birsim"}
+
+
+def test_run_verifies(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    out_file = tmp_path / "y.npz"
+    status, out, _ = call("run", model, "--verify", "--output", out_file)
+    assert status == 0
+    assert "verification passed: 1 of 1 leg results and 1 of 1 outputs agree" in out
+    with np.load(out_file) as arrays:
+        assert arrays["y"].shape == (1, 3, 8, 8)
+
+
+def test_saved_program_runs_from_its_folder(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2], strides=[2, 2])
+    call("compile", model, "-o", tmp_path / "out")
+    x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=x)
+    status, _, _ = call("run", tmp_path / "out", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz")
+    assert status == 0
+    with np.load(tmp_path / "y.npz") as arrays:
+        np.testing.assert_array_equal(arrays["y"], x.reshape(1, 3, 4, 2, 4, 2).max(axis=(3, 5)))
+
+
+def broken(tmp_path: Path, kind: str) -> list[str | Path]:
+    """Arguments that a user may get wrong, by kind."""
+    out = tmp_path / "out"
+    good = pool_model(tmp_path / "good.onnx", kernel_shape=[2, 2])
+    if kind == "missing":
+        return ["compile", tmp_path / "none.onnx", "-o", out]
+    if kind == "folder":
+        return ["compile", tmp_path, "-o", out]
+    if kind == "corrupt":
+        (tmp_path / "bad.onnx").write_bytes(b"\x00\x01garbage" * 30)
+        return ["compile", tmp_path / "bad.onnx", "-o", out]
+    if kind == "truncated":
+        data = (LIGHT / "light_squeezenet.onnx").read_bytes()
+        (tmp_path / "cut.onnx").write_bytes(data[: len(data) // 2])
+        return ["compile", tmp_path / "cut.onnx", "-o", out]
+    if kind == "target":
+        return ["compile", good, "--target", "trn9", "-o", out]
+    if kind == "opcodes":
+        return ["compile", good, "--opcodes", "mine", "-o", out]
+    if kind == "prefer":
+        return ["compile", good, "--prefer", "luck", "-o", out]
+    if kind == "attribute":
+        return ["compile", pool_model(tmp_path / "a.onnx", kernel_shape=[2, 2], window=[3]), "-o", out]
+    if kind == "empty window":
+        wide = pool_model(tmp_path / "w.onnx", kernel_shape=[3, 3], strides=[3, 3], pads=[0, 0, 6, 6])
+        return ["compile", wide, "-o", out]
+    if kind == "wide window":
+        return ["compile", pool_model(tmp_path / "w.onnx", kernel_shape=[9, 9]), "-o", out]
+    if kind == "open shape":
+        return ["compile", pool_model(tmp_path / "s.onnx", kernel_shape=[2, 2], shape=[1, 3, "h", 8]), "-o", out]
+    if kind == "taken folder":
+        out.mkdir()
+        (out / "thesis.txt").write_text("years of work")
+        return ["compile", good, "-o", out]
+    if kind == "no npz":
+        (tmp_path / "x.npz").write_text("no arrays here")
+        return ["run", good, "--input", tmp_path / "x.npz"]
+    if kind == "wrong inputs":
+        np.savez(tmp_path / "x.npz", z=np.zeros(3), x=np.zeros((1, 3, 8, 9)))
+        return ["run", good, "--input", tmp_path / "x.npz"]
+    if kind == "shape option":
+        return ["compile", good, "--shape", "x:1,3", "-o", out]
+    raise AssertionError(kind)
+
+
+CODES = {
+    "missing": 2,
+    "folder": 2,
+    "corrupt": 2,
+    "truncated": 2,
+    "target": 2,
+    "opcodes": 2,
+    "prefer": 2,
+    "attribute": 2,
+    "empty window": 1,
+    "wide window": 1,
+    "open shape": 2,
+    "taken folder": 2,
+    "no npz": 2,
+    "wrong inputs": 2,
+    "shape option": 2,
+}
+
+
+@pytest.mark.parametrize("kind", CODES)
+def test_bad_input(call, tmp_path: Path, kind: str) -> None:
+    arguments = broken(tmp_path, kind)
+    before = sorted(path for path in tmp_path.rglob("*"))
+    status, out, err = call(*arguments)
+    assert status == CODES[kind], out + err
+    assert "Traceback" not in out + err
+    assert sorted(path for path in tmp_path.rglob("*")) == before, "a file was left behind"
+    if kind != "shape option":
+        for word in ("error[", "got ", "allowed ", "rule ", "source ", "cure "):
+            assert word in err
+
+
+def test_wrong_inputs_are_all_named(call, tmp_path: Path) -> None:
+    _, _, err = call(*broken(tmp_path, "wrong inputs"))
+    assert "no input 'z'" in err
+    assert "shape [1, 3, 8, 9]" in err
+    assert "'x' is float64" in err
+
+
+def test_bad_input_as_json(call, tmp_path: Path) -> None:
+    status, out, _ = call(*broken(tmp_path, "wide window"), "--json")
+    found = json.loads(out)["findings"]
+    assert status == 1
+    assert found[0]["place"]["node"] == "pool"
+    assert found[0]["cures"]
+
+
+def test_a_type_without_a_tag_stays_on_the_host(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "d.onnx", kernel_shape=[2, 2], dtype=TensorProto.DOUBLE)
+    status, out, _ = call("compile", model, "-o", tmp_path / "out", "--all")
+    assert status == 0
+    assert "0 emitted, 0 rewritten, 1 host" in out
+    assert "float64" in out
+
+
+def test_strict_refuses_the_host(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "d.onnx", kernel_shape=[2, 2], dtype=TensorProto.DOUBLE)
+    status, _, err = call("compile", model, "-o", tmp_path / "out", "--strict")
+    assert status == 1
+    assert "float64" in err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,143 @@
+"""Programs: saved whole, read back to the same bytes, damaged files reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import lanefold as lf
+from lanefold.diagnostics import LanefoldError
+
+
+@pytest.fixture(scope="module")
+def model() -> onnx.ModelProto:
+    """A pool, a host node and a reduction over a negated axis order, so that both engines have instructions."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], name="pool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Sigmoid", ["p"], ["s"], name="sigmoid"),
+        helper.make_node("ReduceSum", ["s", "axes"], ["y"], name="sum", keepdims=0),
+        helper.make_node("ReduceMean", ["s"], ["z"], name="mean", axes=[2, 3], keepdims=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 5, 6, 7])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 5, 6]),
+            helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 5, 1, 1]),
+        ],
+        [helper.make_tensor("axes", TensorProto.INT64, [1], [3])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+@pytest.fixture
+def x() -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((2, 5, 6, 7)).astype(np.float32)
+
+
+@pytest.mark.parametrize("opcodes", ["reference", "headers"])
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_saved_program_is_the_program(model, x, target: str, opcodes: str, tmp_path: Path) -> None:
+    program = lf.compile(model, target=target, opcodes=opcodes)
+    folder = program.save(tmp_path / "out")
+    loaded = lf.load(folder)
+    assert loaded.target == program.target
+    assert loaded.ledger.to_dict() == program.ledger.to_dict()
+    for ours, theirs in zip(program.leg_steps, loaded.leg_steps, strict=True):
+        assert ours.code.stream.tobytes() == theirs.code.stream.tobytes()
+        assert ours.op == theirs.op
+    made, again = program.run({"x": x}), loaded.run({"x": x})
+    for name in made:
+        np.testing.assert_array_equal(made[name], again[name])
+    assert loaded.check() == program.check()
+    assert loaded.cost().to_dict() == program.cost().to_dict()
+
+
+def test_the_saved_bytes_are_what_runs(model, x, tmp_path: Path) -> None:
+    folder = lf.compile(model).save(tmp_path / "out")
+    stream = bytearray((folder / "DVE.bin").read_bytes())
+    operator = next(f.offset for f in lf.tpb.isa.STRUCTS["S4D4_TR"].fields if f.name == "op")
+    assert stream[operator] == 4
+    stream[operator] = 8
+    (folder / "DVE.bin").write_bytes(bytes(stream))
+    loaded = lf.load(folder)
+    changed = loaded.run({"x": x})["y"]
+    pooled = lf.pool2d(x, (3, 3), pads=(1, 1, 1, 1))
+    sigmoid = 1 / (1 + np.exp(-pooled.astype(np.float64)))
+    np.testing.assert_allclose(changed, sigmoid.max(axis=3), rtol=1e-6)
+
+
+def test_program_json_has_the_form_of_a_bir_module(model, tmp_path: Path) -> None:
+    folder = lf.compile(model, target="trn2").save(tmp_path / "out")
+    module = json.loads((folder / "program.json").read_text())
+    assert (module["arch"], module["version"]) == ("gen3", 2)
+    read = lf.tpb.bir.load(folder / "program.json")
+    opcodes = [instruction.opcode for instruction in read.instructions()]
+    assert set(opcodes) == {"Pool", "TensorReduce"}
+    joined = lf.tpb.encode(read, generation="v3")
+    per_engine = {path.stem: path.read_bytes() for path in folder.glob("*.bin")}
+    streams = read.streams(generation="v3")
+    assert {Path(name).stem: stream.tobytes() for name, stream in streams.items()} == per_engine
+    assert len(joined) * 64 == sum(map(len, per_engine.values()))
+
+
+def test_the_listing_assembles_to_the_streams(model, tmp_path: Path) -> None:
+    program = lf.compile(model)
+    folder = program.save(tmp_path / "out")
+    whole = b"".join(step.code.stream.tobytes() for step in program.leg_steps)
+    assert lf.tpb.assemble((folder / "listing.s").read_text()).tobytes() == whole
+
+
+def test_saving_again_replaces_the_folder(model, tmp_path: Path) -> None:
+    lf.compile(model, target="trn1").save(tmp_path / "out")
+    lf.compile(model, target="trn3").save(tmp_path / "out")
+    assert lf.load(tmp_path / "out").target.name == "trn3"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_taken_folder_is_left_alone(model, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(LanefoldError, match="taken by something"):
+        lf.compile(model).save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("program.json", None),
+        ("program.json", b"{"),
+        ("program.json", b"[]"),
+        ("program.json", b"{}"),
+        ("program.json", b'{"attributes": {"lanefold": {"target": "trn1", "readings": {}}}}'),
+        ("Pool.bin", None),
+        ("Pool.bin", b"\0" * 63),
+        ("Pool.bin", b""),
+        ("ledger.json", None),
+        ("ledger.json", b"?"),
+        ("host-1.onnx", None),
+    ],
+)
+def test_damaged_folders_are_reported(model, tmp_path: Path, name: str, content: bytes | None) -> None:
+    folder = lf.compile(model).save(tmp_path / "out")
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content)
+    with pytest.raises(LanefoldError) as caught:
+        lf.load(folder)
+    assert caught.value.usage
+    assert caught.value.diagnostics[0].code.startswith("PROGRAM-")
+
+
+def test_ledger_counts_add_up(model) -> None:
+    ledger = lf.compile(model).ledger
+    assert sum(ledger.counts.values()) == len(ledger) == 4
+    assert ledger.row("sigmoid").disposition == "host"
+    assert ledger.bytes == 64 * ledger.bundles
