@@ -18,7 +18,7 @@ LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 def lanefold(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lanefold.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "lanefold", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
 
 

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "src" / "lanefold"
 FLOORS = (
     {"cli", "__main__"},
-    {"sweep"},
+    {"sweep", "sweeps"},
     {"frontends", "report"},
     {"targets"},
     {"tpb", "pto"},

@@ -80,6 +80,47 @@ def target(name: str, **readings: str) -> Target:
     return row.make(**chosen)
 
 
+def facts(row: TargetRow) -> dict[str, Any]:
+    """What a target's memories and clocks are, and which readings it has."""
+    from lanefold.tpb import isa
+    from lanefold.tpb.isa import timing
+
+    known = next(generation for generation in isa.GENERATIONS if generation == row.generation)
+    geometry = isa.GEOMETRY[known]
+    return {
+        "generation": f"{row.generation} ({geometry.core})",
+        "sbuf_bytes_per_partition": geometry.sbuf_bytes,
+        "psum_bytes_per_partition": geometry.psum_bytes,
+        "partitions": geometry.partitions,
+        "clock_ghz": {engine: clock for engine, clock in timing.CLOCK_GHZ[known].items() if engine in ("DVE", "Pool")},
+        "readings": {name: list(values) for name, values in row.readings.items()},
+    }
+
+
+def operations(name: str, opcodes: str = "reference") -> list[dict[str, Any]]:
+    """The instructions of a target, one row each, as the tables have them.
+
+    Raises:
+        LanefoldError: if there is no such target or reading.
+    """
+    from lanefold.tpb import isa
+
+    made: Any = target(name, opcodes=opcodes)
+    return [
+        {
+            "instruction": kind.mnemonic,
+            "opcode": kind.opcode(made.opcodes),
+            "struct": kind.struct,
+            "engines": list(kind.engines),
+            "summary": kind.summary,
+            "source": kind.source,
+            "confidence": str(kind.confidence),
+        }
+        for kind in isa.BUNDLES
+        if kind.opcode(made.opcodes) is not None and made.generation in kind.generations
+    ]
+
+
 def load(path: str | Path) -> Program:
     """Reads a program that `Program.save` wrote; its saved bytes are what runs.
 

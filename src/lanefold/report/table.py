@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _COLUMNS = ("node", "op", "became", "route", "opcodes", "bundles", "bytes", "cycles")
+_FILE_WIDTH = 200
+"""Columns of output that goes to a file or pipe, so that tables keep their lines."""
 _RIGHT = {"bundles", "bytes", "cycles"}
 
 
@@ -21,6 +23,8 @@ def show(parts: Iterable[RenderableType | str]) -> None:
     from rich.console import Console
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = _FILE_WIDTH
     for part in parts:
         console.print(part)
 
@@ -84,6 +88,24 @@ def cost_line(cost: ProgramCost) -> str:
         f"cost: {cycles_text(cost.cycles)} cycles, {time} µs (model {cost.model}; {engines} µs); "
         "transfers and host steps are not priced"
     )
+
+
+def cost_table(cost: ProgramCost) -> Table:
+    """One row per instruction: engine, cycles, time, rule, bound and validity."""
+    columns = ("instruction", "engine", "cycles", "ns", "rule", "bound", "validity")
+    rows = (
+        (
+            row.instruction,
+            row.engine,
+            cycles_text((row.low, row.high)),
+            cycles_text(row.ns),
+            row.rule,
+            row.bound,
+            row.validity,
+        )
+        for row in cost.rows
+    )
+    return table("", columns, rows, ("cycles", "ns"))
 
 
 def program_lines(program: Program) -> list[str]:

@@ -1,56 +1,35 @@
-"""The command line; each command is a few calls into the package."""
+"""Commands on models: compile and run."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanefold.diagnostics import LanefoldError, Place, Rule
+from lanefold.cli.common import (
+    DONE,
+    FINDINGS,
+    AsJson,
+    Numerics,
+    Opcodes,
+    missing_arrays,
+    print_findings,
+    print_json,
+    read_arrays,
+    write_arrays,
+)
 
 if TYPE_CHECKING:
     from lanefold.frontends.onnx import Plan, Verification
 
-_ARRAYS = Rule(
-    "CLI-ARRAYS", "Arrays are read from an .npz file with one plain array per input.", "Command line", usage=True
-)
-_OUTPUT = Rule("CLI-OUTPUT", "An output file is written to a place that can be written.", "Command line", usage=True)
-
-DONE, FINDINGS, USAGE = 0, 1, 2
-"""Exit statuses: done; findings (illegal, verification failed); bad usage or unreadable input."""
-
-app = typer.Typer(
-    name="lanefold",
-    help="Route, check, encode, simulate and price pooling, reduction and expansion instructions of AI accelerators.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
-
 Target = Annotated[str, typer.Option("--target", "-t", help="trn1, trn2 or trn3; see `lanefold targets`.")]
-Opcodes = Annotated[str, typer.Option(help="Opcode reading: reference or headers.")]
-Numerics = Annotated[str, typer.Option(help="Numeric reading: birsim or device.")]
 Prefer = Annotated[str, typer.Option(help="Route preference: cost, free-axis or cross-lane.")]
 Strict = Annotated[bool, typer.Option(help="Refuse pooling and reduction nodes on the host.")]
 Shape = Annotated[list[str] | None, typer.Option(help="Extents of an open input, as NAME=1,3,224,224.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
 Every = Annotated[bool, typer.Option("--all", help="List host nodes one by one.")]
 
 
-@app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    if version:
-        from lanefold import __version__
-
-        typer.echo(__version__)
-        raise typer.Exit(DONE)
-
-
-@app.command("compile")
 def compile_command(
     model: Annotated[Path, typer.Argument(help="ONNX model.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the program.")],
@@ -73,7 +52,7 @@ def compile_command(
         files = sorted(path.name for path in folder.iterdir())
     cost = plan.program.cost()
     if as_json:
-        _print_json(
+        print_json(
             {
                 "model": str(model),
                 "target": target,
@@ -88,14 +67,13 @@ def compile_command(
     else:
         from lanefold.report.table import cost_line, ledger_parts, program_lines, show
 
-        _print_findings(findings)
+        print_findings(findings)
         show([*ledger_parts(plan.program.ledger, every=every), *program_lines(plan.program), cost_line(cost)])
         if not stop:
             show([f"wrote {output}: {', '.join(files)}"])
     raise typer.Exit(FINDINGS if stop else DONE)
 
 
-@app.command()
 def run(
     model: Annotated[Path, typer.Argument(help="ONNX model, or a folder written by `lanefold compile`.")],
     target: Target = "trn1",
@@ -118,18 +96,18 @@ def run(
         from lanefold.targets import load
 
         program, source = load(model), None
-        feeds = _read_arrays(inputs) if inputs else _missing_inputs(model)
+        feeds = read_arrays(inputs) if inputs else _no_inputs(model)
     else:
         plan = _plan(model, target, opcodes, numerics, prefer, strict, shape)
         program, source = plan.program, plan.model
-        _print_findings(list(plan.findings))
-        feeds = _read_arrays(inputs) if inputs else random_inputs(source, seed)
+        print_findings(list(plan.findings))
+        feeds = read_arrays(inputs) if inputs else random_inputs(source, seed)
     outcome = verified(source, program, feeds) if verify and source is not None else None
     outputs = dict(outcome.outputs) if outcome else program.run(feeds)
     if output is not None:
-        _write_arrays(output, outputs)
+        write_arrays(output, outputs)
     if as_json:
-        _print_json(_run_document(outputs, program.counters, outcome))
+        print_json(_run_document(outputs, program.counters, outcome))
     else:
         _show_run(outputs, program.counters, outcome, inputs, seed, output)
     raise typer.Exit(FINDINGS if outcome is not None and not outcome.ok else DONE)
@@ -201,73 +179,5 @@ def _shapes(texts: list[str]) -> dict[str, list[int]]:
     return shapes
 
 
-def _read_arrays(path: Path) -> dict[str, Any]:
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError, EOFError) as error:
-        raise _ARRAYS.error(
-            f"{path} cannot be read as .npz: {error}",
-            got=str(path),
-            allowed="a file written by numpy.savez",
-            place=Place(file=str(path)),
-            cures=["write it with numpy.savez(path, name=array)"],
-        ) from None
-
-
-def _missing_inputs(folder: Path) -> dict[str, Any]:
-    raise _ARRAYS.error(
-        "a saved program is run on given inputs",
-        got="no --input",
-        allowed="--input X.npz",
-        place=Place(file=str(folder)),
-        cures=["give --input X.npz"],
-    )
-
-
-def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    import numpy as np
-
-    staged = path.with_name(f".{path.name}.part")
-    try:
-        with staged.open("wb") as file:
-            np.savez(file, **arrays)
-        staged.replace(path)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise _OUTPUT.error(
-            f"{path} cannot be written: {error.strerror or error}",
-            got=str(path),
-            allowed="a writable place",
-            place=Place(file=str(path)),
-            cures=["choose another file"],
-        ) from None
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    typer.echo(json.dumps(data, indent=2, default=str))
-
-
-def _print_findings(findings: list[Any]) -> None:
-    for finding in findings:
-        typer.echo(finding.to_text(), err=True)
-
-
-def main() -> None:
-    """Runs the command line; the entry point of the ``lanefold`` command."""
-    try:
-        app()
-    except LanefoldError as error:
-        if "--json" in sys.argv:
-            _print_json({"findings": [finding.to_dict() for finding in error.diagnostics]})
-        else:
-            _print_findings(list(error.diagnostics))
-        sys.exit(USAGE if error.usage else FINDINGS)
-    except BrokenPipeError:
-        sys.exit(DONE)
-
-
-if __name__ == "__main__":
-    main()
+def _no_inputs(folder: Path) -> dict[str, Any]:
+    raise missing_arrays("a saved program is run on given inputs", str(folder))

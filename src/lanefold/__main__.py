@@ -1,0 +1,5 @@
+"""``python -m lanefold``."""
+
+from lanefold.cli import main
+
+main()

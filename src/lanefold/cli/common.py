@@ -1,0 +1,101 @@
+"""What the commands share: exit statuses, options, reading and writing of arrays and texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
+
+DONE, FINDINGS, USAGE = 0, 1, 2
+"""Exit statuses: done; findings (illegal, verification failed); bad usage or unreadable input."""
+
+_ARRAYS = Rule(
+    "CLI-ARRAYS", "Arrays are read from an .npz file with one plain array per name.", "Command line", usage=True
+)
+_OUTPUT = Rule("CLI-OUTPUT", "An output file is written to a place that can be written.", "Command line", usage=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
+Opcodes = Annotated[str, typer.Option(help="Opcode reading: reference or headers.")]
+Numerics = Annotated[str, typer.Option(help="Numeric reading: birsim or device.")]
+Generation = Annotated[str, typer.Option(help="Generation: v2, v3 or v4.")]
+
+
+def print_json(data: object) -> None:
+    """Prints plain data as JSON."""
+    typer.echo(json.dumps(data, indent=2, default=str, ensure_ascii=False))
+
+
+def print_findings(findings: list[Diagnostic]) -> None:
+    """Prints findings to the error stream."""
+    for finding in findings:
+        typer.echo(finding.to_text(), err=True)
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of an .npz file.
+
+    Raises:
+        LanefoldError: if the file cannot be read or holds no plain arrays.
+    """
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise _ARRAYS.error(
+            f"{path} cannot be read as .npz: {error}",
+            got=str(path),
+            allowed="a file written by numpy.savez",
+            place=Place(file=str(path)),
+            cures=["write it with numpy.savez(path, name=array)"],
+        ) from None
+
+
+def missing_arrays(message: str, place: str) -> LanefoldError:
+    """The exception for a command that needs arrays and was given none."""
+    return _ARRAYS.error(
+        message, got="nothing", allowed="--input X.npz", place=Place(file=place), cures=["give --input X.npz"]
+    )
+
+
+def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """Writes arrays as .npz, whole or not at all.
+
+    Raises:
+        LanefoldError: if the place cannot be written.
+    """
+    import io
+
+    import numpy as np
+
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    write_bytes(path, content.getvalue())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes a file, whole or not at all.
+
+    Raises:
+        LanefoldError: if the place cannot be written.
+    """
+    staged = path.with_name(f".{path.name}.part")
+    try:
+        staged.write_bytes(content)
+        staged.replace(path)
+    except OSError as error:
+        staged.unlink(missing_ok=True)
+        raise _OUTPUT.error(
+            f"{path} cannot be written: {error.strerror or error}",
+            got=str(path),
+            allowed="a writable place",
+            place=Place(file=str(path)),
+            cures=["choose another file"],
+        ) from None

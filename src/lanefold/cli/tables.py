@@ -1,0 +1,53 @@
+"""Commands that print the tables: targets and ops."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lanefold.cli.common import AsJson, print_json
+
+
+def targets(as_json: AsJson = False) -> None:
+    """List the targets with their chips, memories, clocks and readings."""
+    from lanefold.targets import TARGETS, facts
+
+    rows = [
+        {"name": row.name, "chip": row.chip, "instruction_set": row.instruction_set} | facts(row)
+        for row in TARGETS.values()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    from lanefold.report.table import show, table
+
+    columns = list(rows[0])
+    show([table("", columns, ([_cell(row.get(column, "")) for column in columns] for row in rows))])
+
+
+def ops(
+    target: Annotated[str, typer.Option("--target", "-t", help="Target whose operations are listed.")] = "trn1",
+    opcodes: Annotated[str, typer.Option(help="Opcode reading: reference or headers.")] = "reference",
+    as_json: AsJson = False,
+) -> None:
+    """List the operations of a target: names, opcodes, what they do, where that is written."""
+    from lanefold.targets import operations
+
+    rows = operations(target, opcodes)
+    if as_json:
+        print_json(rows)
+        return
+    from lanefold.report.table import show, table
+
+    columns = [name for name in rows[0] if name != "source"]
+    show([table("", columns, ([_cell(row[column]) for column in columns] for row in rows))])
+    show(["sources: lanefold ops --json"])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_cell(each)}" for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(str(each) for each in value)
+    return str(value)

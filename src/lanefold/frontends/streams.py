@@ -1,0 +1,192 @@
+"""Streams, assembly texts and BIR programs from files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lanefold.diagnostics import Diagnostic, Place, Rule
+from lanefold.tpb import Bundle, Stream, assemble, bir, check, decode
+from lanefold.tpb.binary import detect_reading
+
+if TYPE_CHECKING:
+    from lanefold.tpb.bir import Module
+    from lanefold.tpb.machine import Machine
+
+_FILE = Rule(
+    "STREAM-FILE",
+    "A program is BIR JSON (.json), a stream of 64-byte bundles (.bin) or assembly text (.s).",
+    "Program files",
+    usage=True,
+)
+_INDEX = Rule(
+    "STREAM-INDEX", "One bundle is named by its index in its file, counted from 0.", "Program files", usage=True
+)
+_MEMORY = Rule(
+    "STREAM-MEMORY",
+    "Memory is given as arrays named sbuf and psum, of 128 partitions and at most the bytes a partition has.",
+    "Machine memory",
+    usage=True,
+)
+
+TEXT_SUFFIXES = (".s", ".asm", ".txt")
+_HEX = re.compile(r"[0-9a-fA-F\s]+")
+
+
+def read_text(path: str | Path) -> str:
+    """The content of a text file.
+
+    Raises:
+        LanefoldError: if it cannot be read as UTF-8 text.
+    """
+    try:
+        return _read(path).decode()
+    except UnicodeDecodeError as error:
+        raise _FILE.error(
+            f"{path} is no text: {error.reason} at byte {error.start}",
+            got=f"byte 0x{error.object[error.start]:02X}",
+            allowed="UTF-8 text",
+            place=Place(file=str(path), offset=error.start),
+            cures=["read a stream as .bin"],
+        ) from None
+
+
+def _read(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise _FILE.error(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}",
+            got=str(path),
+            allowed="a readable file, or hexadecimal digits where a command takes them",
+            place=Place(file=str(path)),
+            cures=["check the path"],
+        ) from None
+
+
+def read_module(path: str | Path) -> Module:
+    """A BIR program from its JSON file.
+
+    Raises:
+        LanefoldError: if it is missing or no BIR module.
+    """
+    if Path(path).suffix != ".json":
+        raise _FILE.error(
+            f"{path} is no BIR JSON file",
+            got=Path(path).suffix or "no suffix",
+            allowed=".json",
+            place=Place(file=str(path)),
+            cures=["give the program.json of a compiled program"],
+        )
+    _read(path)
+    return bir.load(Path(path))
+
+
+def read_stream(source: str, generation: str = "v2", opcodes: str = "reference") -> tuple[Stream, str]:
+    """The bundles of a file or of hexadecimal digits, and what was found out about their reading (with ``auto``).
+
+    Raises:
+        LanefoldError: if the source is neither a readable file nor hexadecimal digits.
+    """
+    path = Path(source)
+    if len(source) >= 128 and _HEX.fullmatch(source):
+        return _decoded(bytes.fromhex(source), generation, opcodes)
+    if path.suffix in TEXT_SUFFIXES:
+        return assemble(read_text(path)), ""
+    if path.suffix == ".json":
+        module = read_module(path)
+        from lanefold.tpb import encode
+
+        return encode(module, module.generation(None), "reference" if opcodes == "auto" else opcodes), ""
+    return _decoded(_read(path), generation, opcodes)
+
+
+def _decoded(data: bytes, generation: str, opcodes: str) -> tuple[Stream, str]:
+    stream = decode(data, generation, opcodes)
+    return stream, str(detect_reading(stream.words, stream.generation)) if opcodes == "auto" else ""
+
+
+def split_index(source: str) -> tuple[str, int]:
+    """``FILE:INDEX`` taken apart; the index is 0 where none is given."""
+    name, colon, index = source.rpartition(":")
+    return (name, int(index)) if colon and index.isdigit() else (source, 0)
+
+
+def one_bundle(stream: Stream, index: int, source: str) -> Bundle:
+    """One bundle of a stream.
+
+    Raises:
+        LanefoldError: if the stream has none of that index.
+    """
+    if index >= len(stream):
+        raise _INDEX.error(
+            f"{source} has {len(stream)} bundles, none of index {index}",
+            got=index,
+            allowed=f"0 to {len(stream) - 1}" if len(stream) else "the stream is empty",
+            place=Place(file=source),
+            cures=["name an index that exists"],
+        )
+    return stream[index]
+
+
+def check_file(path: Path, generation: str | None, opcodes: str) -> tuple[list[Diagnostic], dict[str, Any]]:
+    """Findings of every rule on a file, and what was checked: bundles, generation, opcode reading.
+
+    Raises:
+        LanefoldError: if the file cannot be read.
+    """
+    if path.suffix == ".json":
+        module = read_module(path)
+        known = module.generation(generation)
+        reading = "reference" if opcodes == "auto" else opcodes
+        found = [*module.findings(), *check(module, known, reading)]
+        return found, {"bundles": len(module.instructions()), "generation": known, "opcodes": reading}
+    stream, note = read_stream(str(path), generation or "v2", opcodes)
+    told = {"bundles": len(stream), "generation": stream.generation, "opcodes": stream.opcodes}
+    return check(stream), told | ({"reading": note} if note else {})
+
+
+def machine_streams(path: Path, generation: str, opcodes: str) -> dict[str, Stream]:
+    """The streams a machine is to run: one of a file, or one per engine of a BIR program.
+
+    Raises:
+        LanefoldError: if the file cannot be read or holds nothing to run.
+    """
+    if path.suffix == ".json":
+        module = read_module(path)
+        streams = module.streams(module.generation(None), opcodes)
+        if streams:
+            return {Path(name).stem: stream for name, stream in streams.items()}
+        raise _FILE.error(
+            f"{path} has no instruction of the leg",
+            got="0 instructions",
+            allowed="at least one",
+            place=Place(file=str(path)),
+            cures=["give a program with pooling or reduction instructions"],
+        )
+    return {"": read_stream(str(path), generation, opcodes)[0]}
+
+
+def load_memory(machine: Machine, arrays: dict[str, Any], source: str) -> None:
+    """Copies arrays into a machine's memories, from byte 0 of every partition on.
+
+    Raises:
+        LanefoldError: if a name is unknown or an array does not fit.
+    """
+    for name, value in arrays.items():
+        memory = {"sbuf": machine.sbuf, "psum": machine.psum}.get(name)
+        given = np.ascontiguousarray(value)
+        fits = memory is not None and given.ndim == 2 and given.shape[0] <= len(memory)
+        data = given.view(np.uint8) if fits else given
+        if memory is None or not fits or data.shape[1] > memory.shape[1]:
+            raise _MEMORY.error(
+                f"array {name!r} is {given.dtype} {list(given.shape)}",
+                got=f"{name}: {given.dtype} {list(given.shape)}",
+                allowed=f"sbuf: up to 128 × {machine.sbuf.shape[1]} bytes; psum: up to 128 × {machine.psum.shape[1]}",
+                place=Place(file=source, operand=name),
+                cures=["save the arrays as uint8 of shape (128, bytes per partition)"],
+            )
+        memory[: data.shape[0], : data.shape[1]] = data
