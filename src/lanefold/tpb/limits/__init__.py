@@ -40,6 +40,7 @@ def front_end(instruction: Instruction, generation: isa.Generation, reading: isa
     found = [
         *operands.type_findings(instruction),
         *operands.pattern_findings(instruction),
+        *operands.place_findings(instruction, generation),
         *operands.sync_findings(instruction),
     ]
     for rule in _RULES[instruction.opcode]:

@@ -42,21 +42,23 @@ _STEP = RULES["TPB-PATTERN-STEP"]
 
 
 _NUM = RULES["TPB-PATTERN-NUM"]
+_ON_CHIP = RULES["TPB-OPERAND-ON-CHIP"]
+_INSIDE = RULES["TPB-OPERAND-PARTITION"]
 
 
-_DTYPE_NAMES = {row.name: row for row in dtypes.DTYPES}
+DTYPE_NAMES = {row.name: row for row in dtypes.DTYPES}
 
 
 def type_findings(instruction: Instruction) -> Findings:
     """Element types that BIR does not have."""
     for side, operands in (("ins", instruction.ins), ("outs", instruction.outs)):
         for index, operand in enumerate(operands):
-            if operand.dtype not in _DTYPE_NAMES:
-                near = dtypes.nearest_names(operand.dtype, list(_DTYPE_NAMES))[0]
+            if operand.dtype not in DTYPE_NAMES:
+                near = dtypes.nearest_names(operand.dtype, list(DTYPE_NAMES))[0]
                 yield _DTYPE.finding(
                     f"{operand.dtype!r} is no BIR element type",
-                    got=operand.dtype,
-                    allowed=", ".join(_DTYPE_NAMES),
+                    got=operand.dtype or "nothing",
+                    allowed=", ".join(DTYPE_NAMES),
                     place=instruction.place("dtype", operand.name),
                     cures=[Cure(f"use {near}, casting the tensor first", {f"{side}.{index}.dtype": near})],
                 )
@@ -93,15 +95,21 @@ def _partition_pair(instruction: Instruction, path: str, operand: Access) -> Fin
         )
 
 
+def _fitted(pair: Pair, part: str) -> Pair:
+    step, num = pair
+    if part == "step":
+        return min(max(step, -STEP_RANGE[1]), STEP_RANGE[1]), num
+    return step, min(max(num, NUM_RANGE[0]), NUM_RANGE[1])
+
+
 def _pair_finding(rule: Rule, instruction: Instruction, path: str, at: int, part: str) -> Diagnostic:
     operand = dict(named_operands(instruction))[path]
-    pattern: list[Pair] = list(operand.pattern)
-    step, num = pattern[at]
+    step, num = operand.pattern[at]
     (low, high), got = (STEP_RANGE, step) if part == "step" else (NUM_RANGE, num)
     near = min(max(got, low), high)
-    pattern[at] = (near, num) if part == "step" else (step, near)
+    fitted = [operand.pattern[0], *(_fitted(pair, part) for pair in operand.free)]
     kind = "a signed 16-bit step" if part == "step" else "a 16-bit count of at least 1"
-    cures: list[Cure | str] = [Cure(f"re-tile the operand so that the {part} is {near}", {f"{path}.pattern": pattern})]
+    cures: list[Cure | str] = [Cure(f"re-tile the operand so that the {part} is {near}", {f"{path}.pattern": fitted})]
     if part == "step" and num > 0:
         cures.append(f"write the {num} outer indices as {num} instructions, each with its own start address")
     elif num > high:
@@ -113,6 +121,34 @@ def _pair_finding(rule: Rule, instruction: Instruction, path: str, at: int, part
         place=instruction.place("ap", operand.name),
         cures=cures,
     )
+
+
+def place_findings(instruction: Instruction, generation: isa.Generation) -> Findings:
+    """Operands that start outside the memories there are."""
+    geometry = isa.GEOMETRY[generation]
+    for path, operand in named_operands(instruction):
+        if operand.register is not None:
+            continue
+        place = instruction.place(operand=operand.name)
+        if operand.memory not in ("SB", "PSUM"):
+            yield _ON_CHIP.finding(
+                f"operand {operand.name} lies in {operand.memory}",
+                got=repr(operand.memory),
+                allowed="SB, PSUM",
+                place=place,
+                cures=[Cure("load the tensor into the state buffer first", {f"{path}.memory": "SB"})],
+            )
+            continue
+        size = geometry.sbuf_bytes if operand.memory == "SB" else geometry.psum_bytes
+        if not (0 <= operand.partition < geometry.partitions and 0 <= operand.byte < size):
+            home = {f"{path}.partition": 0, f"{path}.byte": 0}
+            yield _INSIDE.finding(
+                f"operand {operand.name} starts at {operand.memory} partition {operand.partition}, byte {operand.byte}",
+                got=f"partition {operand.partition}, byte {operand.byte}",
+                allowed=f"partition 0 to {geometry.partitions - 1}, byte 0 to {size - 1} on {generation}",
+                place=place,
+                cures=[Cure("place the tensor at partition 0, byte 0", home)],
+            )
 
 
 def sync_findings(instruction: Instruction) -> Findings:

@@ -7,6 +7,7 @@ from lanefold.numerics import dtypes
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits.findings import INT32, Findings
+from lanefold.tpb.limits.operands import DTYPE_NAMES
 from lanefold.tpb.patterns import NUM_RANGE, STEP_RANGE, Access, Pair
 
 _SEARCH_COUNT = Rule(
@@ -72,6 +73,8 @@ def search_findings(instruction: Instruction, generation: isa.Generation, readin
     row = isa.BIR_BY_OPCODE[instruction.opcode]
     named = [*zip(row.operands_in, instruction.ins, strict=True), *zip(row.operands_out, instruction.outs, strict=True)]
     for role, operand in named:
+        if any(num < 1 for _, num in operand.free):
+            continue  # a count of its own rule
         ranks = isa.PATTERN_RANKS.get((instruction.opcode, role))
         if ranks and not ranks[0] <= len(operand.pattern) <= ranks[1]:
             yield _RANK.finding(
@@ -192,7 +195,7 @@ def gather_findings(instruction: Instruction, generation: isa.Generation, readin
 def gather_type_findings(instruction: Instruction, generation: isa.Generation, reading: isa.Reading) -> Findings:
     """Element types of a gather."""
     table, out = instruction.ins[0], instruction.outs[0]
-    if table.dtype != out.dtype:
+    if table.dtype != out.dtype and {table.dtype, out.dtype} <= DTYPE_NAMES.keys():
         yield _SAME_TABLE.finding(
             f"the table is {table.dtype}, the result {out.dtype}",
             got=out.dtype,

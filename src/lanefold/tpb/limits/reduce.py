@@ -99,7 +99,7 @@ def pool_findings(instruction: Instruction, generation: isa.Generation, reading:
     if function not in isa.BIR_POOL_FUNCTIONS:
         yield _POOL_FUNCTION.finding(
             f"pool function {function!r} does not exist",
-            got=function,
+            got=function or "nothing",
             allowed=", ".join(isa.BIR_POOL_FUNCTIONS),
             place=instruction.place("func"),
             cures=[
@@ -156,7 +156,7 @@ def reduce_findings(instruction: Instruction, generation: isa.Generation, readin
         choice = near[0] if near else "add"
         yield _ALU_OPERATOR.finding(
             f"operator {operator!r} does not exist",
-            got=operator,
+            got=operator or "nothing",
             allowed=", ".join(_OPERATORS),
             place=instruction.place("op"),
             cures=[Cure(f"use {choice}", {"attributes.op": choice})],
@@ -169,7 +169,7 @@ def reduce_findings(instruction: Instruction, generation: isa.Generation, readin
     else:
         yield _AXIS.finding(
             f"axis {axis!r} does not exist",
-            got=axis,
+            got=axis or "nothing",
             allowed=", ".join((*isa.BIR_AXES, *isa.BIR_CROSS_LANE_AXES)),
             place=instruction.place("axis"),
             cures=[Cure("use X for the innermost dim", {"attributes.axis": "X"})],
@@ -188,7 +188,7 @@ def _free_axis(
             cures = [Cure("use add and scale by 1/N afterwards, or an average pool", {"attributes.op": "add"})]
         yield _ALU_WIRE.finding(
             f"{generation} has no byte for operator {operator}",
-            got=operator,
+            got=operator or "nothing",
             allowed=", ".join(name for name, entry in _OPERATORS.items() if entry.byte(generation) is not None),
             place=instruction.place("op"),
             cures=cures,
@@ -226,7 +226,7 @@ def _cross_lane(instruction: Instruction, operator: str, reading: isa.Reading) -
             cures.insert(0, Cure("negate the data, reduce with max, negate the result", {"attributes.op": "max"}))
         yield _CROSS_OPERATOR.finding(
             f"operator {operator} does not exist across lanes",
-            got=operator,
+            got=operator or "nothing",
             allowed=", ".join(isa.CROSS_LANE_COMMANDS),
             place=instruction.place("op"),
             cures=cures,

@@ -19,7 +19,7 @@ from lanefold.tpb.rules import counts, fields, forms, overlap, places, streams, 
 from lanefold.tpb.rules.batch import Batch, engine_codes, offset_of, role_of
 from lanefold.tpb.rules.checks import Check, Factory
 from lanefold.tpb.rules.streams import Placer
-from lanefold.tpb.rules.terms import in_terms_of, operand_path
+from lanefold.tpb.rules.terms import in_terms_of, of_instruction, operand_path
 
 _FACTORIES: tuple[Factory, ...] = (
     fields.header_checks,
@@ -113,7 +113,7 @@ def _check_instructions(
         try:
             bundles_of(instruction, generation, reading)
         except LanefoldError as error:
-            found += [(index, finding) for finding in error.diagnostics]
+            found += [(index, of_instruction(instruction, finding)) for finding in error.diagnostics]
             continue
         encoded.append(index)
     stream = encode([listed[index] for index in encoded], generation, reading)

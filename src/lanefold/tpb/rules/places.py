@@ -10,6 +10,7 @@ import numpy.typing as npt
 from lanefold.diagnostics import RULES, Cure, Rule
 from lanefold.numerics.dtypes import WIRE_DTYPES
 from lanefold.tpb import isa
+from lanefold.tpb.patterns import STEP_RANGE
 from lanefold.tpb.rules.batch import Batch, Mask, Walk
 from lanefold.tpb.rules.checks import Check, Checks, Explained, joined
 from lanefold.tpb.rules.fields import named, names_of
@@ -161,6 +162,15 @@ def _memory(role: isa.Role) -> Check:
     return Check(_MEMORY, start_path(role), ok, explain)
 
 
+def _psum_type(row: isa.BundleKind, role: isa.Role) -> int | None:
+    """A 4-byte type that the instruction may write; none where it moves raw bits of its source's type."""
+    if row.name.endswith("_bitvec"):
+        return None
+    legal = row.allowed.get(role.dtype_field, _FOUR_BYTES)
+    preferred = sorted(_FOUR_BYTES, key=lambda tag: _DTYPE_NAMES[tag] != "FP32")
+    return next((tag for tag in preferred if tag in legal), None)
+
+
 def _psum_write(role: isa.Role) -> Check:
     field = role.field
     wide = np.zeros(256, bool)
@@ -177,15 +187,17 @@ def _psum_write(role: isa.Role) -> Check:
     def explain(batch: Batch, at: int) -> Explained:
         walk = batch.walk(field)
         got = named(int(walk.tag[at]), _DTYPE_NAMES)
-        fp32 = next(number for number, name in _DTYPE_NAMES.items() if name == "FP32")
+        into_sbuf = Cure("write to the state buffer", moved(walk, at, psum=False, byte=int(walk.byte[at])))
+        wide_tag = _psum_type(batch.row, role)
+        cures: tuple[Cure | str, ...] = (into_sbuf,)
+        if wide_tag is not None:
+            name = _DTYPE_NAMES[wide_tag]
+            cures = (Cure(f"write {name} to PSUM", {role.dtype_field: wide_tag}), into_sbuf)
         return Explained(
             f"{batch.row.mnemonic} writes {got} to PSUM ({spot(walk, at)})",
             got,
             "4-byte types: " + ", ".join(_DTYPE_NAMES[tag] for tag in _FOUR_BYTES),
-            (
-                Cure("write FP32 to PSUM", {role.dtype_field: fp32}),
-                Cure("write to the state buffer", moved(walk, at, psum=False, byte=int(walk.byte[at]))),
-            ),
+            cures,
         )
 
     return Check(_PSUM_WRITE, role.dtype_field, ok, explain)
@@ -333,10 +345,17 @@ def _span(steps: list[int], nums: list[int]) -> tuple[int, int]:
     return sum(min(reach, 0) for reach in reaches), sum(max(reach, 0) for reach in reaches)
 
 
-def _fitting(walk: Walk, at: int, steps: list[int], nums: list[int]) -> Cure:
-    """Moves the start; where the walk is wider than a partition, shortens it from the outermost slot inwards."""
-    size, byte, room = int(walk.size[at]), int(walk.byte[at]), int(walk.room[at])
-    places = room // size
+def _dense(steps: list[int], nums: list[int]) -> list[int] | None:
+    """Steps that walk as many elements without gaps, in the innermost direction; ``None`` if one is too wide."""
+    packed, width = [], 1 if steps[0] >= 0 else -1
+    for num in nums:
+        packed.append(width if num != 1 else 1)
+        width *= num
+    return packed if all(STEP_RANGE[0] <= step <= STEP_RANGE[1] for step in packed) else None
+
+
+def _shortened(steps: list[int], nums: list[int], places: int) -> list[int]:
+    """Nums cut from the outermost slot inwards until the walk spans no more than the places there are."""
     shorter = list(nums)
     for slot in reversed(range(len(steps))):
         low, high = _span(steps, shorter)
@@ -345,11 +364,26 @@ def _fitting(walk: Walk, at: int, steps: list[int], nums: list[int]) -> Cure:
         rest = high - low - abs(steps[slot]) * (shorter[slot] - 1)
         free = places - 1 - rest
         shorter[slot] = min(shorter[slot], free // abs(steps[slot]) + 1 if free >= 0 and steps[slot] else 1)
-    low, high = _span(steps, shorter)
+    return shorter
+
+
+def _fitting(walk: Walk, at: int, steps: list[int], nums: list[int]) -> Cure:
+    """Moves the start; a walk wider than a partition is laid out without gaps, or shortened where that is too much."""
+    size, byte, room = int(walk.size[at]), int(walk.byte[at]), int(walk.room[at])
+    places = room // size
+    field = walk.role.field
+    changes: dict[str, object] = {}
+    text = ""
+    low, high = _span(steps, nums)
+    if high - low >= places:
+        packed = _dense(steps, nums)
+        if packed is not None and int(walk.count[at]) <= places:
+            steps, text = packed, f" in a tensor without gaps, steps {packed[::-1]}"
+            changes[f"{field}.step_elem"] = packed
+        else:
+            nums = _shortened(steps, nums, places)
+            text = f" and walk nums {nums[::-1]}"
+            changes[f"{field}.num_elem"] = nums
+        low, high = _span(steps, nums)
     start = min(max(byte, -low * size), (places - high - 1) * size)
-    changes: dict[str, object] = dict(moved(walk, at, byte=start))
-    text = f"start the walk at byte {start}"
-    if shorter != nums:
-        changes[f"{walk.role.field}.num_elem"] = shorter
-        text += f" and walk nums {list(reversed(shorter))}"
-    return Cure(text, changes)
+    return Cure(f"start the walk at byte {start}{text}", dict(moved(walk, at, byte=start)) | changes)

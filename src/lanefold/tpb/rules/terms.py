@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from lanefold.diagnostics import Cure
+from lanefold.diagnostics import Cure, Diagnostic
 from lanefold.numerics import alu
 from lanefold.numerics.dtypes import by_tag
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
+from lanefold.tpb.limits.findings import named_operands
 from lanefold.tpb.patterns import free_pairs, locate
-from lanefold.tpb.rules.batch import Batch, role_of
+from lanefold.tpb.rules.batch import Batch
 
 _SECOND_SOURCES = ("find_index8", "match_replace8", "gather")
 """Bundles whose source is the second operand of their instruction; the first one went into the bundle before."""
@@ -85,18 +87,28 @@ def _start(i: Instruction, batch: Batch, at: int, field: str, value: object) -> 
     return {f"{path}.memory": new.memory, f"{path}.partition": new.partition, f"{path}.byte": byte}
 
 
-def _nums(i: Instruction, batch: Batch, at: int, field: str, value: object) -> Changes | None:
-    name = field.split(".")[0]
-    if batch.row.name == "pool_buffer_load" or "." not in field:
-        return None
-    role = role_of(batch.row, name)
-    side, slot = operand_path(batch.row, role)
-    pattern = getattr(i, side)[slot].pattern
-    walk = batch.walk(name)
-    steps = [int(step[at]) for step in walk.steps]
-    if (batch.row.name, name) in _REVERSED and instruction_reverses(i):
-        steps = [-step for step in steps]
-    return {f"{side}.{slot}.pattern": [pattern[0], *free_pairs(steps, value)]}  # type: ignore[arg-type]
+def _walk(i: Instruction, batch: Batch, at: int, changes: Changes) -> Changes | None:
+    """Steps and nums of a descriptor as the pattern of its operand; a chunk of a table has no pattern of its own."""
+    made: Changes = {}
+    for role in batch.row.roles:
+        step_path, num_path = f"{role.field}.step_elem", f"{role.field}.num_elem"
+        if step_path not in changes and num_path not in changes:
+            continue
+        if batch.row.name == "pool_buffer_load":
+            return None
+        walk = batch.walk(role.field)
+        steps = changes.get(step_path, [int(step[at]) for step in walk.steps])
+        nums = changes.get(num_path, [int(num[at]) for num in walk.nums])
+        pairs = free_pairs(steps, nums)  # type: ignore[arg-type]
+        if (batch.row.name, role.field) in _REVERSED and instruction_reverses(i):
+            pairs = tuple((-step, num) for step, num in pairs)
+        side, slot = operand_path(batch.row, role)
+        made[f"{side}.{slot}.pattern"] = [getattr(i, side)[slot].pattern[0], *pairs]
+    return made
+
+
+def _sync(i: Instruction, batch: Batch, at: int, field: str, value: object) -> Changes | None:
+    return {f"sync.{field}": value}
 
 
 _TERMS: dict[str, Callable[[Instruction, Batch, int, str, object], Changes | None]] = {
@@ -108,11 +120,11 @@ _TERMS: dict[str, Callable[[Instruction, Batch, int, str, object], Changes | Non
     "op_dim": _axis,
     "negated": _negate,
     "engine": _engine,
+    "wait_mode": _sync,
+    "update_mode": _sync,
     "num_active_channels": _channels,
     "src.start_addr": _start,
     "dst.start_addr": _start,
-    "src.num_elem": _nums,
-    "dst.num_elem": _nums,
 }
 
 
@@ -120,11 +132,30 @@ def in_terms_of(instruction: Instruction, batch: Batch, at: int, cure: Cure | st
     """The cure with its changes keyed by the instruction's own parts; text only where a part has no counterpart."""
     if isinstance(cure, str) or not cure.changes:
         return cure
-    made: Changes = {}
-    for field, value in cure.changes.items():
+    changes = dict(cure.changes)
+    made = _walk(instruction, batch, at, changes)
+    if made is None:
+        return Cure(cure.text)
+    for field, value in changes.items():
+        if field.endswith((".step_elem", ".num_elem")):
+            continue
         term = _TERMS.get(field)
         said = term(instruction, batch, at, field, value) if term else None
         if said is None:
             return Cure(cure.text)
         made |= said
     return Cure(cure.text, made)
+
+
+def of_instruction(instruction: Instruction, finding: Diagnostic) -> Diagnostic:
+    """A finding of the packer, with cures for the instruction that it speaks of.
+
+    Places of operands are checked before; what the packer finds beyond them are places that a walk leads to.
+    """
+    paths = [(path, operand) for path, operand in named_operands(instruction) if operand.name == finding.place.operand]
+    cures = tuple(Cure(cure.text) for cure in finding.cures)
+    if finding.code == "TPB-OPERAND-PARTITION" and paths:
+        path, operand = paths[0]
+        near = {f"{path}.byte": 0, f"{path}.pattern": [operand.pattern[0], (1, operand.elements)]}
+        cures = (Cure("walk neighbouring elements from byte 0 of the partition", near), *cures)
+    return replace(finding, cures=cures)
