@@ -106,7 +106,7 @@ def _pair_finding(rule: Rule, instruction: Instruction, path: str, at: int, part
     operand = dict(named_operands(instruction))[path]
     step, num = operand.pattern[at]
     (low, high), got = (STEP_RANGE, step) if part == "step" else (NUM_RANGE, num)
-    near = min(max(got, low), high)
+    near = _fitted((step, num), part)[part == "num"]
     fitted = [operand.pattern[0], *(_fitted(pair, part) for pair in operand.free)]
     kind = "a signed 16-bit step" if part == "step" else "a 16-bit count of at least 1"
     cures: list[Cure | str] = [Cure(f"re-tile the operand so that the {part} is {near}", {f"{path}.pattern": fitted})]

@@ -19,7 +19,7 @@ from lanefold.tpb.rules import counts, fields, forms, overlap, places, streams, 
 from lanefold.tpb.rules.batch import Batch, engine_codes, offset_of, role_of
 from lanefold.tpb.rules.checks import Check, Factory
 from lanefold.tpb.rules.streams import Placer
-from lanefold.tpb.rules.terms import in_terms_of, of_instruction, operand_path
+from lanefold.tpb.rules.terms import in_terms_of, in_words, of_instruction, operand_path
 
 _FACTORIES: tuple[Factory, ...] = (
     fields.header_checks,
@@ -123,7 +123,7 @@ def _check_instructions(
         index = encoded[int(origin[at])] if origin is not None else at
         found.append((index, finding))
     found.sort(key=lambda entry: entry[0])
-    return [finding for _, finding in found] + ends
+    return [finding for _, finding in found] + [in_words(note) for note in ends]
 
 
 def check_stream(stream: Stream) -> list[Diagnostic]:

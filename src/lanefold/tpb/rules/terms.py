@@ -159,3 +159,10 @@ def of_instruction(instruction: Instruction, finding: Diagnostic) -> Diagnostic:
         near = {f"{path}.byte": 0, f"{path}.pattern": [operand.pattern[0], (1, operand.elements)]}
         cures = (Cure("walk neighbouring elements from byte 0 of the partition", near), *cures)
     return replace(finding, cures=cures)
+
+
+def in_words(note: Diagnostic) -> Diagnostic:
+    """A note on a whole stream, without changes of bundle fields, which instructions do not have."""
+    fields = {field.name for struct in isa.STRUCTS.values() for field in struct.fields}
+    cures = (Cure(cure.text) if fields & cure.changes.keys() else cure for cure in note.cures)
+    return replace(note, cures=tuple(cures))
