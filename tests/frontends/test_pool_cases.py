@@ -17,13 +17,32 @@ from slow_pool import slow_pool
 from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.frontends.onnx import Plan, plan_model, verify
 from lanefold.ops import Pool, identity
+from lanefold.targets import target
+
+MADE: dict[str, Callable[[], Any]] = {
+    "numpy": FakeTarget,
+    "trn1": lambda: target("trn1"),
+    "trn3": lambda: target("trn3", opcodes="headers"),
+}
+ON: list[str] = ["numpy"]
+
+
+@pytest.fixture(params=sorted(MADE), autouse=True)
+def _each_target(request: pytest.FixtureRequest) -> None:
+    """Every case runs on a target that computes with NumPy, and on instructions executed from their bytes."""
+    ON[:] = [request.param]
+
+
+def chosen() -> Any:
+    return MADE[ON[0]]()
+
 
 NEGATIVE = -np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
 
 
 def run(op_type: str, x: np.ndarray, **attributes: Any) -> tuple[np.ndarray, Plan]:
     """Compile and run one pooling node; every result of the leg must equal onnxruntime's."""
-    plan = plan_model(one_node_model(op_type, x.shape, dtype=x.dtype.name, **attributes), FakeTarget())
+    plan = plan_model(one_node_model(op_type, x.shape, dtype=x.dtype.name, **attributes), chosen())
     result = verify(plan.model, plan.program, {"x": x})
     assert all(row.ok for row in result.rows if row.kind != "output")
     return result.outputs["y"], plan
@@ -31,7 +50,7 @@ def run(op_type: str, x: np.ndarray, **attributes: Any) -> tuple[np.ndarray, Pla
 
 def refused(op_type: str, shape: tuple[int, ...], **attributes: Any) -> Diagnostic:
     with pytest.raises(LanefoldError) as caught:
-        plan_model(one_node_model(op_type, shape, **attributes), FakeTarget())
+        plan_model(one_node_model(op_type, shape, **attributes), chosen())
     (finding,) = caught.value.diagnostics
     assert finding.place.node == "n"
     assert finding.cures
@@ -70,7 +89,7 @@ def p5() -> None:
     assert y.tolist() == [[[[1.5]]]]
     declared = one_node_model("AveragePool", x.shape, kernel_shape=[3, 3], strides=[3, 3], pads=[1] * 4, ceil_mode=1)
     declared.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, [1, 1, 2, 2]))
-    (finding,) = plan_model(declared, FakeTarget()).findings
+    (finding,) = plan_model(declared, chosen()).findings
     assert finding.code == "ONNX-SHAPE-DECLARED"
     assert plan.model.shape("y") == (1, 1, 1, 1)
 
@@ -188,7 +207,7 @@ def p25() -> None:
     edges = [helper.make_tensor_value_info(name, 1, [1, 1, 4, 4]) for name in "xy"]
     graph = helper.make_graph(nodes, "padded", edges[:1], edges[1:], [pads])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-    (finding,) = plan_model(model, FakeTarget()).findings
+    (finding,) = plan_model(model, chosen()).findings
     assert finding.code == "ONNX-PAD-ZERO-MAX"
     assert finding.place.node == "n"
 
@@ -209,11 +228,11 @@ def p27() -> None:
 
 def p28() -> None:
     model = one_node_model("MaxPool", (1, 1, 4, 4), kernel_shape=[2, 2], outputs=("y", "indices"))
-    row = plan_model(model, FakeTarget()).program.ledger.row("n")
+    row = plan_model(model, chosen()).program.ledger.row("n")
     assert row.disposition == "host"
     assert row.reason == "indices asks for the indices of the maxima"
     with pytest.raises(LanefoldError, match="ONNX-STRICT"):
-        plan_model(model, FakeTarget(), strict=True)
+        plan_model(model, chosen(), strict=True)
 
 
 def p30() -> None:
@@ -288,7 +307,7 @@ def test_random_poolings_agree_with_slow_model_and_onnxruntime(seed: int) -> Non
         attributes["count_include_pad"] = int(include)
     if op_type == "LpPool":
         attributes["p"] = p
-    plan = plan_model(one_node_model(op_type, x.shape, opset=22, **attributes), FakeTarget())
+    plan = plan_model(one_node_model(op_type, x.shape, opset=22, **attributes), chosen())
     result = verify(plan.model, plan.program, {"x": x})
     assert result.ok, [row for row in result.rows if not row.ok]
     operator = {"MaxPool": "max", "AveragePool": "average", "LpPool": "norm"}[op_type]
@@ -314,7 +333,7 @@ def test_a_pool_behind_a_dropped_window_sees_the_right_extents() -> None:
     third = helper.make_node("GlobalMaxPool", ["v"], ["z"])
     graph = helper.make_graph([first, second, third], "chain", edges[:1], edges[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-    plan = plan_model(model, FakeTarget())
+    plan = plan_model(model, chosen())
     assert [step.op.output_shape for step in plan.program.leg_steps] == [(1, 1, 1, 1)] * 3
     assert [node.op_type for node in plan.model.proto.graph.node] == ["MaxPool", "MaxPool", "GlobalMaxPool"]
     assert plan.model.proto.graph.node[0] == first
