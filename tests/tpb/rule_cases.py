@@ -521,6 +521,12 @@ INSTRUCTION_CASES = (
     InstructionCase("TPB-REPLACE-VALUE", "MatchReplace", {"attributes.imm_value": 1e300}, "imm_value is 1e+300"),
     InstructionCase("TPB-SYNC-FIELD", "Pool", {"sync.wait_index": 256}, "wait_index of the events is 256"),
     InstructionCase(
+        "TPB-DTYPE-PACKED",
+        "Pool",
+        {"ins.0.dtype": "float8_e4m3fn_x4"},
+        "operand x is float8_e4m3fn_x4, which the bundle calls FP8_EXP4",
+    ),
+    InstructionCase(
         "TPB-PATTERN-STEP",
         "Reciprocal",
         {"ins.0.pattern": [(64, 32), (46208, 2), (1, 32)]},
@@ -548,6 +554,7 @@ _WAIT = tpb.Sync(wait_mode=5, value=3)
 _ACCESS = tpb.Access("SB", 0, 0, "float32", ((1, 1), (1, 8)), "x")
 
 CALL_CASES = (
+    CallCase("TPB-CHECK-INPUT", tpb.check, b"", 5, "a int is neither a stream nor an instruction", b""),
     CallCase(
         "TPB-PATTERN-RANK",
         _packed,

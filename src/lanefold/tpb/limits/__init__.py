@@ -9,20 +9,21 @@ from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits import operands, others, record, reduce
 from lanefold.tpb.limits.findings import Findings
-from lanefold.tpb.limits.operands import CHANNELS
+from lanefold.tpb.limits.operands import ADDRESS_REGISTER, CHANNELS
 
-__all__ = ["CHANNELS", "front_end"]
+__all__ = ["ADDRESS_REGISTER", "CHANNELS", "front_end"]
 
 _Check = Callable[[Instruction, isa.Generation, isa.Reading], Findings]
+_COMMON: tuple[_Check, ...] = (operands.channel_findings, operands.packed_findings)
 _RULES: dict[str, tuple[_Check, ...]] = {
-    "Pool": (reduce.pool_findings, operands.channel_findings),
-    "TensorReduce": (reduce.reduce_findings, operands.channel_findings),
-    "Max": (others.search_findings, operands.channel_findings),
-    "MaxIndex": (others.search_findings, operands.channel_findings),
-    "MatchReplace": (others.search_findings, operands.channel_findings, others.replace_findings),
-    "Reciprocal": (operands.channel_findings,),
-    "Iota": (others.iota_findings,),
-    "Gather": (others.gather_findings, others.gather_type_findings, operands.channel_findings),
+    "Pool": (reduce.pool_findings, *_COMMON),
+    "TensorReduce": (reduce.reduce_findings, *_COMMON),
+    "Max": (others.search_findings, *_COMMON),
+    "MaxIndex": (others.search_findings, *_COMMON),
+    "MatchReplace": (others.search_findings, *_COMMON, others.replace_findings),
+    "Reciprocal": (*_COMMON,),
+    "Iota": (others.iota_findings, *_COMMON),
+    "Gather": (others.gather_findings, others.gather_type_findings, *_COMMON),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lanefold.diagnostics import RULES, Cure, Diagnostic, Rule
+from lanefold.diagnostics import RULES, Cure, Diagnostic, Place, Rule, Severity
 from lanefold.numerics import dtypes
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
@@ -31,6 +31,18 @@ _PARTITIONS = Rule(
 )
 
 
+ADDRESS_REGISTER = Rule(
+    "TPB-ADDRESS-REGISTER",
+    "A register address names one of 64 address registers in its lowest byte and is zero up to the marker.",
+    "ADDR4: register form",
+    predicate="tensor_start_addr_valid",
+)
+_PACKED = Rule(
+    "TPB-DTYPE-PACKED",
+    "A packed or scale type has no tag of its own: the hardware sees its bytes as another type, of another size.",
+    "BIR dtype table; ISA headers: DTYPE",
+    Severity.WARNING,
+)
 _SYNC_FIELD = Rule(
     "TPB-SYNC-FIELD",
     "Modes and indices of a wait and an update are bytes, their shared value is a 32-bit number.",
@@ -71,7 +83,7 @@ def pattern_findings(instruction: Instruction) -> Findings:
             if not at:
                 yield from _partition_pair(instruction, path, operand)
                 continue
-            if not STEP_RANGE[0] <= step <= STEP_RANGE[1] and num != 1:
+            if not STEP_RANGE[0] <= step <= STEP_RANGE[1]:
                 yield _pair_finding(_STEP, instruction, path, at, "step")
             if not NUM_RANGE[0] <= num <= NUM_RANGE[1]:
                 yield _pair_finding(_NUM, instruction, path, at, "num")
@@ -127,9 +139,10 @@ def place_findings(instruction: Instruction, generation: isa.Generation) -> Find
     """Operands that start outside the memories there are."""
     geometry = isa.GEOMETRY[generation]
     for path, operand in named_operands(instruction):
-        if operand.register is not None:
-            continue
         place = instruction.place(operand=operand.name)
+        if operand.register is not None:
+            yield from _register(operand, path, place)
+            continue
         if operand.memory not in ("SB", "PSUM"):
             yield _ON_CHIP.finding(
                 f"operand {operand.name} lies in {operand.memory}",
@@ -148,6 +161,36 @@ def place_findings(instruction: Instruction, generation: isa.Generation) -> Find
                 allowed=f"partition 0 to {geometry.partitions - 1}, byte 0 to {size - 1} on {generation}",
                 place=place,
                 cures=[Cure("place the tensor at partition 0, byte 0", home)],
+            )
+
+
+def _register(operand: Access, path: str, place: Place) -> Findings:
+    number, most = operand.register or 0, isa.ADDRESS_REGISTERS - 1
+    if not 0 <= number <= most:
+        near = min(max(number, 0), most)
+        yield ADDRESS_REGISTER.finding(
+            f"operand {operand.name} starts at register {number}",
+            got=number,
+            allowed=f"0 to {most}",
+            place=place,
+            cures=[Cure(f"use register {near}", {f"{path}.register": near})],
+        )
+
+
+def packed_findings(instruction: Instruction, generation: isa.Generation, reading: isa.Reading) -> Findings:
+    """Element types that the wire has no tag of their own for."""
+    for path, operand in named_operands(instruction):
+        row = DTYPE_NAMES.get(operand.dtype)
+        if row is None or row.is_number:
+            continue
+        wire = dtypes.wire_dtype(row.tag(generation))
+        if wire.name != "FP4_EXP2":
+            yield _PACKED.finding(
+                f"operand {operand.name} is {operand.dtype}, which the bundle calls {wire.name}",
+                got=operand.dtype,
+                allowed=", ".join(name for name, other in DTYPE_NAMES.items() if other.is_number),
+                place=instruction.place("dtype", operand.name),
+                cures=[Cure("unpack to bfloat16 first", {f"{path}.dtype": "bfloat16"})],
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Severity
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule, Severity
 from lanefold.tpb import isa
 from lanefold.tpb.binary import Stream, decode, encode, layout
 from lanefold.tpb.binary.encode import HasInstructions, bundles_of
@@ -39,6 +39,12 @@ _FACTORIES: tuple[Factory, ...] = (
     fields.factor_checks,
     overlap.overlap_checks,
     streams.engine_checks,
+)
+_INPUT = Rule(
+    "TPB-CHECK-INPUT",
+    "What is checked is a stream, its bytes, or typed instructions.",
+    "Public interface",
+    usage=True,
 )
 BLOCK = 16384
 """Bundles that are checked at a time: their columns stay in the cache."""
@@ -84,10 +90,11 @@ def check(
 def _reread(stream: Stream, generation: str | None, opcodes: str | None) -> Stream:
     if generation in (None, stream.generation) and opcodes in (None, stream.opcodes):
         return stream
+    made = decode(stream.words, generation or stream.generation, opcodes or stream.opcodes)
     return Stream(
-        stream.words,
-        layout.check_generation(generation or stream.generation),
-        layout.check_reading(opcodes or stream.opcodes),
+        made.words,
+        made.generation,
+        made.opcodes,
         instructions=stream.instructions,
         origin=stream.origin,
         engine=stream.engine,
@@ -97,7 +104,23 @@ def _reread(stream: Stream, generation: str | None, opcodes: str | None) -> Stre
 def _listed(program: Any) -> tuple[Instruction, ...]:
     if isinstance(program, Instruction):
         return (program,)
-    return tuple(program.instructions() if hasattr(program, "instructions") else program)
+    try:
+        listed = tuple(program.instructions() if hasattr(program, "instructions") else program)
+    except TypeError:
+        raise _not_a_program(program) from None
+    for entry in listed:
+        if not isinstance(entry, Instruction):
+            raise _not_a_program(entry)
+    return listed
+
+
+def _not_a_program(got: object) -> LanefoldError:
+    return _INPUT.error(
+        f"a {type(got).__name__} is neither a stream nor an instruction",
+        got=type(got).__name__,
+        allowed="Stream, bytes, hexadecimal text, Instruction, several of them, anything with instructions()",
+        cures=["read BIR JSON with bir.load, bytes with decode, text with assemble"],
+    )
 
 
 def _check_instructions(

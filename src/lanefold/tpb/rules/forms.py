@@ -6,6 +6,7 @@ import numpy as np
 
 from lanefold.diagnostics import Cure, Rule, Severity
 from lanefold.tpb import isa
+from lanefold.tpb.limits import ADDRESS_REGISTER
 from lanefold.tpb.rules.batch import Batch, Mask, Walk
 from lanefold.tpb.rules.checks import Check, Checks, Explained
 from lanefold.tpb.rules.spots import hexadecimal, moved, start_path
@@ -16,16 +17,6 @@ _MARKER = Rule(
     "ADDR4: marker bits",
     predicate="tensor_start_addr_valid",
 )
-
-
-_REGISTER = Rule(
-    "TPB-ADDRESS-REGISTER",
-    "A register address names one of 64 address registers in its lowest byte and is zero up to the marker.",
-    "ADDR4: register form",
-    predicate="tensor_start_addr_valid",
-)
-
-
 _INDIRECT = Rule(
     "TPB-INDIRECT-OPERAND",
     "Only the operands of S4D4_TR may be indirect, and only from v4 on.",
@@ -128,7 +119,7 @@ def _form(role: isa.Role) -> Checks:
             (Cure(f"name register {number}", {start_path(role): clean}),),
         )
 
-    yield Check(_REGISTER, start_path(role), register_ok, register_explain)
+    yield Check(ADDRESS_REGISTER, start_path(role), register_ok, register_explain)
 
 
 def _indirect(row: isa.BundleKind, role: isa.Role, generation: isa.Generation) -> Checks:
