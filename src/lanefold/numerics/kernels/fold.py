@@ -15,21 +15,34 @@ from lanefold.numerics.kernels.jit import compiled
 from lanefold.numerics.kernels.steps import ADD, AVERAGE, MAX, MIN, larger, smaller, step
 from lanefold.numerics.kernels.vector import (
     LANES,
+    STREAM,
     add_block,
+    add_block_bfloat16,
+    add_block_float16,
+    add_block_int8,
+    add_block_uint8,
+    add_square_1x2,
+    add_square_1x3,
+    add_square_2x2,
+    add_square_2x3,
     add_window_1,
     add_window_2,
-    max_block,
+    max_run,
+    max_square_1x2,
+    max_square_1x3,
+    max_square_2x2,
+    max_square_2x3,
     max_window_1,
     max_window_2,
-    min_block,
+    min_run,
     peek,
 )
-from lanefold.numerics.kernels.walk import F32, advance, dims_of, load_run
+from lanefold.numerics.kernels.walk import BF16, F16, F32, I8, U8, advance, dims_of, load_run
 
 FROM_FIRST, FROM_VALUE = 0, 1
 PLAIN, TIMES_DOUBLE, TIMES_FLOAT = 0, 1, 2
 
-_RUN = 256
+_RUN = 512
 _ROW = 1024
 _ZERO = np.float32(0)
 
@@ -52,22 +65,81 @@ def _any_lanes(op: Any, values: Any, at: Any, done: Any, count: Any, scale: Any,
 
 
 @compiled
-def _lanes(op: Any, values: Any, at: Any, count: Any, scale: Any, acc: Any, lanes: Any) -> None:
+def _extreme(op: Any, values: Any, at: Any, count: Any, a: Any, rows: Any) -> Any:
+    # The extreme of many does not depend on their order but for the sign of a zero, which the caller looks after;
+    # ``a`` is no NaN, and comparisons pass over those that come.
+    rows[:] = a
+    blocks = count // STREAM
+    if op == MAX:
+        max_run(values, at, blocks, rows)
+    else:
+        min_run(values, at, blocks, rows)
+    for i in range(LANES):
+        a = _above(a, rows[i]) if op == MAX else _below(a, rows[i])
+    for i in range(at + blocks * STREAM, at + count):
+        x = peek(values, i, _ZERO)
+        a = _above(a, x) if op == MAX else _below(a, x)
+    return a
+
+
+@compiled
+def _above(a: Any, x: Any) -> Any:
+    return x if x > a else a
+
+
+@compiled
+def _below(a: Any, x: Any) -> Any:
+    return x if x < a else a
+
+
+@compiled
+def _extremes(op: Any, values: Any, at: Any, count: Any, acc: Any, lanes: Any) -> None:
+    rows = np.empty(LANES, np.float32)
+    for lane in range(lanes):
+        a = acc[lane]
+        found = _extreme(op, values, at[lane], count, a, rows) if a == a else a
+        if found != found or found == _ZERO:
+            # NaN so far, or a zero whose sign is that of the first zero: one by one.
+            for i in range(at[lane], at[lane] + count):
+                x = peek(values, i, _ZERO)
+                a = larger(a, x) if op == MAX else smaller(a, x)
+            found = a
+        acc[lane] = found
+
+
+@compiled
+def _add_blocks(values: Any, codec: Any, at: Any, whole: Any, acc: Any) -> None:
     done = 0
-    whole = count // LANES * LANES if lanes > 1 else 0
-    if op == ADD:
+    if codec == F32:
         while done < whole:
             add_block(values, at, done, acc)
             done += LANES
-    elif op == MAX and not _any_nan(acc):
+    elif codec == BF16:
         while done < whole:
-            max_block(values, at, done, acc)
+            add_block_bfloat16(values, at, done, acc)
             done += LANES
-    elif op == MIN and not _any_nan(acc):
+    elif codec == F16:
         while done < whole:
-            min_block(values, at, done, acc)
+            add_block_float16(values, at, done, acc)
             done += LANES
-    _any_lanes(op, values, at, done, count, scale, acc, lanes)
+    elif codec == U8:
+        while done < whole:
+            add_block_uint8(values, at, done, acc)
+            done += LANES
+    else:
+        while done < whole:
+            add_block_int8(values, at, done, acc)
+            done += LANES
+
+
+@compiled
+def _lanes(op: Any, values: Any, at: Any, count: Any, scale: Any, acc: Any, lanes: Any) -> None:
+    if op in (MAX, MIN):
+        _extremes(op, values, at, count, acc, lanes)
+        return
+    whole = count // LANES * LANES if lanes > 1 and op == ADD else 0
+    _add_blocks(values, F32, at, whole, acc)
+    _any_lanes(op, values, at, whole, count, scale, acc, lanes)
 
 
 @compiled
@@ -90,6 +162,7 @@ def _fold_group(memory: Any, table: Any, task: Any, real: Any, starts: Any, lane
     inner, onwards, depth, total = dims
     tile, at, place, acc = work
     in_place = codec == F32 and onwards[0] == 1
+    typed = op == ADD and lanes > 1 and onwards[0] == 1 and codec in (BF16, F16, U8, I8)
     place[:] = 0
     acc[:] = value
     offset = 0
@@ -97,12 +170,23 @@ def _fold_group(memory: Any, table: Any, task: Any, real: Any, starts: Any, lane
     while done < total:
         # One run of the innermost dim, or as much of it as the tile holds.
         piece = inner[0] - place[0]
+        if typed and done > 0 and piece >= LANES:
+            piece = piece // LANES * LANES
+            for lane in range(LANES):
+                at[lane] = starts[lane] + offset
+            _add_blocks(memory, codec, at, piece, acc)
+            done += piece
+            offset, place[0] = offset + piece, place[0] + piece
+            if place[0] == inner[0]:
+                place[0] = 0
+                offset = advance(place, inner, onwards, 1, depth, offset - inner[0])
+            continue
         values = memory
         if in_place:
             for lane in range(LANES):
                 at[lane] = starts[lane] + offset
         else:
-            piece = min(piece, _RUN)
+            piece = min(piece, LANES if typed else _RUN)
             _gather(memory, table, codec, starts, offset, onwards[0], piece, tile)
             values = tile
             for lane in range(LANES):
@@ -176,11 +260,6 @@ def _four_rows(op: Any, values: Any, p0: Any, p1: Any, p2: Any, p3: Any, acc: An
 
 
 @compiled
-def _above(a: Any, x: Any) -> Any:
-    return x if x > a else a
-
-
-@compiled
 def _fold_row(
     memory: Any, table: Any, task: Any, real: Any, position: Any, stride: Any, dims: Any, work: Any, acc: Any
 ) -> None:
@@ -237,9 +316,11 @@ def _fold_rows(memory: Any, table: Any, task: Any, real: Any, start: Any, lane_d
 
 
 @compiled
-def _one_window(values: Any, op: Any, value: Any, position: Any, spacing: Any, shape: Any, out: Any, at: Any) -> None:
+def _one_row(
+    values: Any, op: Any, value: Any, position: Any, spacing: Any, shape: Any, count: Any, out: Any, at: Any
+) -> None:
     wide, right, tall, down = shape
-    for lane in range(LANES):
+    for lane in range(count):
         a = value
         for y in range(tall):
             for x in range(wide):
@@ -249,41 +330,74 @@ def _one_window(values: Any, op: Any, value: Any, position: Any, spacing: Any, s
 
 
 @compiled
-def _sixteen(values: Any, op: Any, value: Any, position: Any, spacing: Any, shape: Any, out: Any, at: Any) -> None:
+def _sum_row(
+    values: Any, value: Any, base: Any, spacing: Any, shape: Any, side: Any, count: Any, out: Any, row: Any
+) -> None:
+    # The last sixteen outputs overlap those before; they are folded anew, not twice.
     wide, right, tall, down = shape
-    if op == ADD:
-        if spacing == 1:
-            add_window_1(values, position, wide, right, tall, down, value, out, at)
-        else:
+    left = 0
+    while left < count:
+        left = min(left, count - LANES)
+        position, at = base + left * spacing, row + left
+        if spacing == 2 and side == 3:
+            add_square_2x3(values, position, wide, right, tall, down, value, out, at)
+        elif spacing == 2 and side == 2:
+            add_square_2x2(values, position, wide, right, tall, down, value, out, at)
+        elif spacing == 2:
             add_window_2(values, position, wide, right, tall, down, value, out, at)
-    elif spacing == 1:
-        max_window_1(values, position, wide, right, tall, down, value, out, at)
-    else:
-        max_window_2(values, position, wide, right, tall, down, value, out, at)
+        elif side == 3:
+            add_square_1x3(values, position, wide, right, tall, down, value, out, at)
+        elif side == 2:
+            add_square_1x2(values, position, wide, right, tall, down, value, out, at)
+        else:
+            add_window_1(values, position, wide, right, tall, down, value, out, at)
+        left += LANES
+
+
+@compiled
+def _max_row(
+    values: Any, value: Any, base: Any, spacing: Any, shape: Any, side: Any, count: Any, out: Any, row: Any
+) -> None:
+    # The last sixteen outputs overlap those before; they are folded anew, not twice.
+    wide, right, tall, down = shape
+    left = 0
+    while left < count:
+        left = min(left, count - LANES)
+        position, at = base + left * spacing, row + left
+        if spacing == 2 and side == 3:
+            max_square_2x3(values, position, wide, right, tall, down, value, out, at)
+        elif spacing == 2 and side == 2:
+            max_square_2x2(values, position, wide, right, tall, down, value, out, at)
+        elif spacing == 2:
+            max_window_2(values, position, wide, right, tall, down, value, out, at)
+        elif side == 3:
+            max_square_1x3(values, position, wide, right, tall, down, value, out, at)
+        elif side == 2:
+            max_square_1x2(values, position, wide, right, tall, down, value, out, at)
+        else:
+            max_window_1(values, position, wide, right, tall, down, value, out, at)
+        left += LANES
 
 
 @compiled
 def _fold_windows(memory: Any, op: Any, value: Any, start: Any, lane_dims: Any, dims: Any, out: Any) -> None:
-    # The last sixteen outputs of a row overlap those before; they are folded anew, not twice. A vector of every second
-    # element reads one element beyond the last, which may be the end of the memory.
+    # A vector of every second element may read one element beyond the last, which may be the end of the memory.
     nums, strides, kept = lane_dims
     inner, onwards, depth, _ = dims
     index = np.zeros(nums.size, np.int64)
     shape = (inner[0], onwards[0], inner[1] if depth == 2 else 1, onwards[1] if depth == 2 else 0)
+    side = shape[0] if shape[0] == shape[2] and shape[1] == 1 else 0
     spacing = strides[0]
-    reach = LANES * spacing + max((shape[0] - 1) * shape[1], 0) + max((shape[2] - 1) * shape[3], 0)
+    reach = nums[0] * spacing + 1 + max((shape[0] - 1) * shape[1], 0) + max((shape[2] - 1) * shape[3], 0)
     end = memory.size // 4
     base = start
     for row in range(0, out.size, nums[0]):
-        left = 0
-        while left < nums[0]:
-            left = min(left, nums[0] - LANES)
-            position = base + left * spacing
-            if position + reach <= end:
-                _sixteen(memory, op, value, position, spacing, shape, out, row + left)
-            else:
-                _one_window(memory, op, value, position, spacing, shape, out, row + left)
-            left += LANES
+        if base + reach > end:
+            _one_row(memory, op, value, base, spacing, shape, nums[0], out, row)
+        elif op == ADD:
+            _sum_row(memory, value, base, spacing, shape, side, nums[0], out, row)
+        else:
+            _max_row(memory, value, base, spacing, shape, side, nums[0], out, row)
         base = advance(index, nums, strides, 1, kept, base)
 
 

@@ -69,13 +69,35 @@ def max8_flat(memory: Any, table: Any, codec: Any, start: Any, pitch: Any, pairs
                     load_run(memory, codec, table, position + left * strides[0], strides[0], count, tile, 0)
                 if filled == _SLOTS and not _exceeds(values, at, count, limit):
                     continue
-                for i in range(at, at + count):
-                    x = peek(values, i, _ZERO)
-                    if filled < _SLOTS or x > limit:
-                        _insert(slots, x, filled)
-                        filled = min(filled + 1, _SLOTS)
-                        limit = _worst(slots)
+                for near in range(at, at + count, LANES):
+                    few = min(LANES, at + count - near)
+                    if filled == _SLOTS and not _exceeds(values, near, few, limit):
+                        continue
+                    for i in range(near, near + few):
+                        x = peek(values, i, _ZERO)
+                        if filled < _SLOTS or x > limit:
+                            _insert(slots, x, filled)
+                            filled = min(filled + 1, _SLOTS)
+                            limit = _worst(slots)
             position = advance(index, dims, strides, 1, kept, position)
+
+
+@compiled
+def _between(values: Any, at: Any, count: Any, low: Any, high: Any) -> Any:
+    hits = np.int32(0)
+    for i in range(count):
+        x = peek(values, at + i, _ZERO)
+        hits |= np.int32(x >= low) & np.int32(x <= high)
+    return hits != 0
+
+
+@compiled
+def _bounds(keys: Any) -> Any:
+    low, high = np.float32(np.inf), np.float32(-np.inf)
+    for k in range(_SLOTS):
+        if keys[k] == keys[k]:
+            low, high = min(low, keys[k]), max(high, keys[k])
+    return low, high
 
 
 @compiled
@@ -92,6 +114,16 @@ def _mark(
                 if hits.size:
                     hits[number + i] = replacement
                 break
+
+
+@compiled
+def _mark_block(
+    values: Any, at: Any, count: Any, number: Any, waiting: Any, places: Any, replacement: Any, hits: Any
+) -> None:
+    for left in range(0, count, LANES):
+        few = min(LANES, count - left)
+        if few < LANES or meets(values, at + left, waiting):
+            _mark(values, at + left, few, number + left, waiting, places, replacement, hits)
 
 
 @compiled
@@ -115,7 +147,7 @@ def find_flat(
     """
     dims, strides, kept, total = dims_of(pairs, 0, pairs.shape[0] - 1)
     index = np.zeros(dims.size, np.int64)
-    tile = np.empty(4 * LANES, np.uint8)
+    tile = np.empty(4 * _BLOCK, np.uint8)
     in_place = codec == F32 and strides[0] == 1
     waiting = np.empty(_SLOTS, np.float32)
     for channel in range(places.shape[0]):
@@ -123,14 +155,16 @@ def find_flat(
         hits = replaced[channel] if replaced.shape[0] else replaced.reshape(-1)
         position = start + channel * pitch
         number = 0
+        low, high = _bounds(waiting)
         for _ in range(0, total, dims[0]):
-            for left in range(0, dims[0], LANES):
-                count = min(LANES, dims[0] - left)
+            for left in range(0, dims[0], _BLOCK):
+                count = min(_BLOCK, dims[0] - left)
                 values, at = memory, position + left
-                if not in_place or count < LANES:
+                if not in_place:
                     values, at = tile, 0
                     load_run(memory, codec, table, position + left * strides[0], strides[0], count, tile, 0)
-                if count < LANES or meets(values, at, waiting):
-                    _mark(values, at, count, number, waiting, places[channel], replacement, hits)
+                if _between(values, at, count, low, high):
+                    _mark_block(values, at, count, number, waiting, places[channel], replacement, hits)
+                    low, high = _bounds(waiting)
                 number += count
             position = advance(index, dims, strides, 1, kept, position)

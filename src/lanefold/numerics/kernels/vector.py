@@ -22,6 +22,7 @@ _INT32 = ir.IntType(32)
 _VECTOR = ir.VectorType(_FLOAT, LANES)
 
 Step = Callable[[Any, Any, Any], Any]
+Convert = Callable[[Any, Any], Any]
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
@@ -97,20 +98,44 @@ def _spread(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(single, single, _mask([0] * LANES))
 
 
+def _quads(low: bool, both: bool) -> Any:
+    # Inside every group of four: one element of each source in turn, or two of the first and two of the second.
+    first = 0 if low else 2
+    picks = (
+        [first, first + 1, LANES + first, LANES + first + 1]
+        if both
+        else [first, LANES + first, first + 1, LANES + first + 1]
+    )
+    return _mask([group + pick for group in range(0, LANES, 4) for pick in picks])
+
+
+def _groups(*picks: int) -> Any:
+    return _mask([4 * pick + i for pick in picks for i in range(4)])
+
+
+_SINGLES = (_quads(True, False), _quads(False, False))
+_DOUBLES = (_quads(True, True), _quads(False, True))
+_HALVES = (_groups(0, 1, 4, 5), _groups(2, 3, 6, 7))
+_EVERY_OTHER = (_groups(0, 2, 4, 6), _groups(1, 3, 5, 7))
+
+
 def _exchanged(builder: Any, rows: list[Any]) -> list[Any]:
-    # Swaps the off-diagonal blocks of growing squares until rows are columns.
-    size = 1
-    while size < LANES:
-        low = _mask([(e ^ size) + LANES if e & size else e for e in range(LANES)])
-        high = _mask([e + LANES if e & size else e | size for e in range(LANES)])
-        swapped = list(rows)
-        for i in range(LANES):
-            if not i & size:
-                swapped[i] = builder.shuffle_vector(rows[i], rows[i | size], low)
-                swapped[i | size] = builder.shuffle_vector(rows[i], rows[i | size], high)
-        rows = swapped
-        size *= 2
-    return rows
+    # Rows become columns: first inside groups of four elements, then whole groups, by shuffles that cost one
+    # instruction each.
+    pairs = [builder.shuffle_vector(rows[r], rows[r + 1], mask) for r in range(0, LANES, 2) for mask in _SINGLES]
+    fours = []
+    for r in range(0, LANES, 4):
+        for low in (0, 1):
+            fours += [builder.shuffle_vector(pairs[r + low], pairs[r + 2 + low], mask) for mask in _DOUBLES]
+    columns: list[Any] = [None] * LANES
+    for c in range(4):
+        upper = [builder.shuffle_vector(fours[c], fours[4 + c], mask) for mask in _HALVES]
+        lower = [builder.shuffle_vector(fours[8 + c], fours[12 + c], mask) for mask in _HALVES]
+        for half in (0, 1):
+            for odd in (0, 1):
+                column = builder.shuffle_vector(upper[half], lower[half], _EVERY_OTHER[odd])
+                columns[4 * (2 * half + odd) + c] = column
+    return columns
 
 
 def _load(builder: Any, data: Any, position: Any) -> Any:
@@ -124,19 +149,27 @@ def _save(builder: Any, vector: Any, data: Any, position: Any) -> None:
     builder.store(vector, builder.bitcast(place, _VECTOR.as_pointer())).align = 1
 
 
-def _block(step: Step) -> Any:
+def _widened(builder: Any, data: Any, position: Any, convert: Convert) -> Any:
+    element = data.type.pointee
+    codes = ir.VectorType(element, LANES)
+    loaded = builder.load(builder.bitcast(builder.gep(data, [position]), codes.as_pointer()))
+    loaded.align = 1
+    return convert(builder, loaded)
+
+
+def _block(step: Step, element: Any, convert: Convert) -> Any:
     @intrinsic
     def block(typing: Any, values: Any, at: Any, offset: Any, acc: Any) -> Any:
         """Fold elements offset to offset+15 of the runs that begin at ``at`` into the sixteen values of ``acc``."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = _data(context, builder, signature.args[0], args[0])
+            data = _data(context, builder, signature.args[0], args[0], element)
             places = _data(context, builder, signature.args[1], args[1], args[2].type)
             running = _data(context, builder, signature.args[3], args[3])
             rows = []
             for lane in range(LANES):
                 place = builder.load(builder.gep(places, [ir.Constant(_INT32, lane)]))
-                rows.append(_load(builder, data, builder.add(place, args[2])))
+                rows.append(_widened(builder, data, builder.add(place, args[2]), convert))
             front = ir.Constant(_INT32, 0)
             a = _load(builder, running, front)
             for column in _exchanged(builder, rows):
@@ -149,15 +182,49 @@ def _block(step: Step) -> Any:
     return block
 
 
-def _window(step: Step, spacing: int) -> Any:
-    picks = [spacing * i for i in range(LANES)]
+def _fixed_row(builder: Any, data: Any, first: Any, spacing: int, wide: int) -> list[Any]:
+    # The elements of a plain window row for sixteen outputs; vectors of every second element share their loads.
+    def at(distance: int) -> Any:
+        return builder.add(first, ir.Constant(first.type, distance))
+
+    if spacing == 1:
+        return [_load(builder, data, at(x)) for x in range(wide)]
+    near, far = _load(builder, data, first), _load(builder, data, at(LANES))
+    found = [builder.shuffle_vector(near, far, _mask(list(range(x, 2 * LANES, 2)))) for x in (0, 1)]
+    if wide == 3:
+        last = _spread(builder, builder.load(builder.gep(data, [at(2 * LANES)])))
+        found.append(builder.shuffle_vector(found[0], last, _mask(list(range(1, LANES + 1)))))
+    return found
+
+
+def _window(step: Step, spacing: int, side: int = 0) -> Any:
+    every = _mask([spacing * i for i in range(LANES)])
 
     def lanes(builder: Any, data: Any, position: Any) -> Any:
         near = _load(builder, data, position)
         if spacing == 1:
             return near
         far = _load(builder, data, builder.add(position, ir.Constant(position.type, LANES)))
-        return builder.shuffle_vector(near, far, _mask(picks))
+        return builder.shuffle_vector(near, far, every)
+
+    def any_window(builder: Any, data: Any, shape: Any, a: Any) -> Any:
+        position, wide, right, tall, down = shape
+        running = cgutils.alloca_once(builder, _VECTOR)  # type: ignore[no-untyped-call, unused-ignore]
+        builder.store(a, running)
+        with cgutils.for_range(builder, tall) as rows:  # type: ignore[no-untyped-call, unused-ignore]
+            first = builder.add(position, builder.mul(rows.index, down))
+            with cgutils.for_range(builder, wide) as columns:  # type: ignore[no-untyped-call, unused-ignore]
+                x = lanes(builder, data, builder.add(first, builder.mul(columns.index, right)))
+                builder.store(step(builder, builder.load(running), x), running)
+        return builder.load(running)
+
+    def square(builder: Any, data: Any, shape: Any, a: Any) -> Any:
+        first, _, _, _, down = shape
+        for _ in range(side):
+            for vector in _fixed_row(builder, data, first, spacing, side):
+                a = step(builder, a, vector)
+            first = builder.add(first, down)
+        return a
 
     @intrinsic
     def window(
@@ -168,15 +235,8 @@ def _window(step: Step, spacing: int) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             data = _data(context, builder, signature.args[0], args[0])
             target = _data(context, builder, signature.args[7], args[7])
-            wide, right, tall, down = args[2], args[3], args[4], args[5]
-            running = builder.alloca(_VECTOR)
-            builder.store(_spread(builder, args[6]), running)
-            with cgutils.for_range(builder, tall) as rows:  # type: ignore[no-untyped-call, unused-ignore]
-                row = builder.add(args[1], builder.mul(rows.index, down))
-                with cgutils.for_range(builder, wide) as columns:  # type: ignore[no-untyped-call, unused-ignore]
-                    x = lanes(builder, data, builder.add(row, builder.mul(columns.index, right)))
-                    builder.store(step(builder, builder.load(running), x), running)
-            _save(builder, builder.load(running), target, args[8])
+            fold = square if side else any_window
+            _save(builder, fold(builder, data, args[1:6], _spread(builder, args[6])), target, args[8])
             return context.get_dummy_value()
 
         return types.void(values, position, nx, sx, ny, sy, start, out, place), generate
@@ -192,20 +252,68 @@ def _larger(builder: Any, a: Any, x: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", x, a), x, a)
 
 
+_BYTE, _HALF_WORD = ir.IntType(8), ir.IntType(16)
+_WORDS = ir.VectorType(_INT32, LANES)
+
+
+def _brain(builder: Any, codes: Any) -> Any:
+    wide = builder.zext(codes, _WORDS)
+    return builder.bitcast(builder.shl(wide, ir.Constant(_WORDS, [16] * LANES)), _VECTOR)
+
+
+add_block = _block(_sum, _FLOAT, lambda builder, codes: codes)
+add_block_bfloat16 = _block(_sum, _HALF_WORD, _brain)
+add_block_float16 = _block(_sum, ir.HalfType(), lambda builder, codes: builder.fpext(codes, _VECTOR))
+add_block_uint8 = _block(_sum, _BYTE, lambda builder, codes: builder.uitofp(codes, _VECTOR))
+add_block_int8 = _block(_sum, _BYTE, lambda builder, codes: builder.sitofp(codes, _VECTOR))
+"""Sums, by the type of the elements."""
+
+STREAM = 8 * LANES
+"""Elements that `max_run` and `min_run` take at a time."""
+
+
+def _run(step: Step) -> Any:
+    @intrinsic
+    def run(typing: Any, values: Any, position: Any, blocks: Any, acc: Any) -> Any:
+        """Fold so many times 128 elements from ``position`` on into the sixteen values of ``acc``, in any order."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = _data(context, builder, signature.args[0], args[0])
+            running = _data(context, builder, signature.args[3], args[3])
+            front = ir.Constant(_INT32, 0)
+            begun = _load(builder, running, front)
+            slots = [cgutils.alloca_once(builder, _VECTOR) for _ in range(8)]  # type: ignore[no-untyped-call, unused-ignore]
+            for slot in slots:
+                builder.store(begun, slot)
+            with cgutils.for_range(builder, args[2]) as loop:  # type: ignore[no-untyped-call, unused-ignore]
+                first = builder.add(args[1], builder.mul(loop.index, ir.Constant(args[1].type, STREAM)))
+                for k, slot in enumerate(slots):
+                    x = _load(builder, data, builder.add(first, ir.Constant(args[1].type, k * LANES)))
+                    builder.store(step(builder, builder.load(slot), x), slot)
+            a = builder.load(slots[0])
+            for slot in slots[1:]:
+                a = step(builder, a, builder.load(slot))
+            _save(builder, a, running, front)
+            return context.get_dummy_value()
+
+        return types.void(values, position, blocks, acc), generate
+
+    return run
+
+
 def _smaller(builder: Any, a: Any, x: Any) -> Any:
     return builder.select(builder.fcmp_ordered("<", x, a), x, a)
 
 
-add_block = _block(_sum)
-max_block = _block(_larger)
-"""As operator max where no running value is NaN."""
-min_block = _block(_smaller)
-"""As operator min where no running value is NaN."""
+max_run = _run(_larger)
+min_run = _run(_smaller)
+"""Extremes where no running value is NaN, but for the sign of a zero."""
 
-add_window_1 = _window(_sum, 1)
-add_window_2 = _window(_sum, 2)
-max_window_1 = _window(_larger, 1)
-max_window_2 = _window(_larger, 2)
+add_window_1, add_square_1x2, add_square_1x3 = (_window(_sum, 1, side) for side in (0, 2, 3))
+add_window_2, add_square_2x2, add_square_2x3 = (_window(_sum, 2, side) for side in (0, 2, 3))
+max_window_1, max_square_1x2, max_square_1x3 = (_window(_larger, 1, side) for side in (0, 2, 3))
+max_window_2, max_square_2x2, max_square_2x3 = (_window(_larger, 2, side) for side in (0, 2, 3))
+"""By operator and distance of the outputs; squares are windows of two or three rows of as many adjacent elements."""
 
 
 @intrinsic

@@ -82,14 +82,22 @@ def _half(code: Any) -> Any:
 
 @compiled
 def _spread(memory: Any, first: Any, step: Any, count: Any, like: Any, out: Any, at: Any) -> None:
-    for i in range(count):
-        poke(out, at + i, np.float32(peek(memory, first + i * step, like)))
+    if step == 1:
+        for i in range(count):
+            poke(out, at + i, np.float32(peek(memory, first + i, like)))
+    else:
+        for i in range(count):
+            poke(out, at + i, np.float32(peek(memory, first + i * step, like)))
 
 
 @compiled
 def _spread_bfloat16(memory: Any, first: Any, step: Any, count: Any, out: Any, at: Any) -> None:
-    for i in range(count):
-        poke(out, at + i, np.uint32(np.uint32(peek(memory, first + i * step, np.uint16(0))) << np.uint32(16)))
+    if step == 1:
+        for i in range(count):
+            poke(out, at + i, np.uint32(np.uint32(peek(memory, first + i, np.uint16(0))) << np.uint32(16)))
+    else:
+        for i in range(count):
+            poke(out, at + i, np.uint32(np.uint32(peek(memory, first + i * step, np.uint16(0))) << np.uint32(16)))
 
 
 @compiled
