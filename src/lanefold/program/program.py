@@ -29,12 +29,11 @@ _FEED_DTYPE = Rule(
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """Name, shape and NumPy type name of an input or output; ``optional`` inputs have a value of their own."""
+    """Name, shape and NumPy type name of an input or output; an extent that only a run can tell is -1."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    optional: bool = False
 
 
 class Code(Protocol):
@@ -146,7 +145,7 @@ class Program:
         target: what the leg steps were lowered for.
         steps: leg and host steps in order of execution.
         ledger: one row per source node.
-        inputs: tensors to be fed; optional ones have a value of their own.
+        inputs: tensors to be fed.
         outputs: tensors the program answers with.
         name: of the source.
     """
@@ -179,7 +178,7 @@ class Program:
         kept = {info.name for info in self.outputs}
         machine = self.target.machine()
         for index, step in enumerate(self.steps):
-            inputs = [values[name] for name in step.inputs if name in values]
+            inputs = [values[name] for name in step.inputs]
             made = step.code.run(machine, inputs) if isinstance(step, LegStep) else step.run(inputs)
             if observe is not None:
                 observe(step, inputs, made)
@@ -219,7 +218,7 @@ def check_feeds(inputs: Sequence[TensorInfo], feeds: Mapping[str, Array]) -> dic
         LanefoldError: with one finding for every name, shape or type that does not.
     """
     wanted = {info.name: info for info in inputs}
-    names = ", ".join(info.name for info in inputs if not info.optional) or "none"
+    names = ", ".join(wanted) or "none"
     found = [
         _FEED_NAME.finding(
             f"the program has no input {name!r}",
@@ -234,7 +233,7 @@ def check_feeds(inputs: Sequence[TensorInfo], feeds: Mapping[str, Array]) -> dic
     for info in inputs:
         if info.name in feeds:
             found += _unfit(info, np.asarray(feeds[info.name]))
-        elif not info.optional:
+        else:
             found.append(
                 _FEED_NAME.finding(
                     f"input {info.name!r} is missing",

@@ -116,7 +116,7 @@ def restore(
 
 
 def _info(data: Mapping[str, Any]) -> TensorInfo:
-    return TensorInfo(data["name"], tuple(data["shape"]), data["dtype"], data["optional"])
+    return TensorInfo(data["name"], tuple(data["shape"]), data["dtype"])
 
 
 def _row(data: Mapping[str, Any]) -> LedgerRow:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from lanefold.diagnostics import Place, Rule
 from lanefold.numerics.dtypes import by_name
@@ -22,6 +23,7 @@ from lanefold.tpb.lower.dims import (
     merge_kept,
     pieces,
     split_axes,
+    strides_of,
 )
 from lanefold.tpb.lower.elements import mapped, mapped_bytes, negated
 from lanefold.tpb.lower.plan import Builder, Region, Transfer
@@ -230,32 +232,43 @@ class _Layout:
     save: tuple[tuple[int, int, int], ...]
 
 
+class _Dim(NamedTuple):
+    """A dim of a pass and where it belongs: its number among the kept or among the folded dims."""
+
+    dim: Kept | Folded
+    number: int
+
+
 def _layout(fold: Fold, block: tuple[Kept, ...]) -> _Layout:
     """Elements keep the tensor's own order where the pattern can walk it; otherwise rows are laid out one by one."""
-    natural = _placed(fold, block, sorted([*block, *fold.folded], key=lambda dim: -dim.step))
+    dims = [_Dim(dim, number) for number, dim in enumerate(block)]
+    dims += [_Dim(dim, number) for number, dim in enumerate(fold.folded)]
+    natural = _placed(sorted(dims, key=lambda each: -each.dim.step))
     room = 2 if fold.operator == "average" else 4
     fits = len(natural.folded) <= room and len(natural.kept) + len(natural.folded) <= 4 and len(natural.kept) <= 2
-    return natural if fits else _placed(fold, block, [*block, *fold.folded])
+    return natural if fits else _placed(dims)
 
 
-def _placed(fold: Fold, block: tuple[Kept, ...], order: Sequence[Kept | Folded]) -> _Layout:
-    inside: dict[int, int] = {}
-    step = 1
-    for dim in reversed(order):
-        inside[id(dim)] = step
-        step *= dim.num
-    load = tuple((dim.step, inside[id(dim)], dim.num) for dim in order)
-    kept_order = [dim for dim in order if isinstance(dim, Kept)]
-    out_step = 1
-    kept_dims: list[Kept] = []
-    save: list[tuple[int, int, int]] = []
-    for dim in reversed(kept_order):
-        kept_dims.insert(0, Kept(inside[id(dim)], out_step, dim.num))
-        save.insert(0, (dim.out_step, out_step, dim.num))
-        out_step *= dim.num
-    kept = tuple((dim.step, dim.num) for dim in merge_kept(kept_dims))
-    walked = merge_folded([Folded(inside[id(dim)], dim.num) for dim in fold.folded])
-    return _Layout(load, kept, tuple((dim.step, dim.num) for dim in walked), tuple(save))
+def _placed(order: Sequence[_Dim]) -> _Layout:
+    """A compact region whose dims lie in the given order, outermost first."""
+    steps = strides_of([each.dim.num for each in order])
+    load = tuple((each.dim.step, step, each.dim.num) for each, step in zip(order, steps, strict=True))
+    kept = [(each.dim, step) for each, step in zip(order, steps, strict=True) if isinstance(each.dim, Kept)]
+    out_steps = strides_of([dim.num for dim, _ in kept])
+    save = tuple((dim.out_step, step, dim.num) for (dim, _), step in zip(kept, out_steps, strict=True))
+    walked = merge_kept([Kept(step, out, dim.num) for (dim, step), out in zip(kept, out_steps, strict=True)])
+    # The fold follows the order of the source, whatever order the elements lie in.
+    folded = sorted(
+        (each.number, step, each.dim.num)
+        for each, step in zip(order, steps, strict=True)
+        if isinstance(each.dim, Folded)
+    )
+    return _Layout(
+        load,
+        tuple((dim.step, dim.num) for dim in walked),
+        tuple((dim.step, dim.num) for dim in merge_folded([Folded(step, num) for _, step, num in folded])),
+        save,
+    )
 
 
 def _pass(builder: Builder, fold: Fold, lanes: Kept, block: tuple[Kept, ...]) -> None:
