@@ -521,6 +521,9 @@ INSTRUCTION_CASES = (
     InstructionCase("TPB-REPLACE-VALUE", "MatchReplace", {"attributes.imm_value": 1e300}, "imm_value is 1e+300"),
     InstructionCase("TPB-SYNC-FIELD", "Pool", {"sync.wait_index": 256}, "wait_index of the events is 256"),
     InstructionCase(
+        "TPB-ENGINE-NAME", "Pool", {"engine": "GpSimd"}, "there is no engine 'GpSimd'; rules on engines do not apply"
+    ),
+    InstructionCase(
         "TPB-DTYPE-PACKED",
         "Pool",
         {"ins.0.dtype": "float8_e4m3fn_x4"},

@@ -14,7 +14,11 @@ from lanefold.tpb.limits.operands import ADDRESS_REGISTER, CHANNELS
 __all__ = ["ADDRESS_REGISTER", "CHANNELS", "front_end"]
 
 _Check = Callable[[Instruction, isa.Generation, isa.Reading], Findings]
-_COMMON: tuple[_Check, ...] = (operands.channel_findings, operands.packed_findings)
+_COMMON: tuple[_Check, ...] = (
+    operands.channel_findings,
+    operands.packed_findings,
+    operands.engine_findings,
+)
 _RULES: dict[str, tuple[_Check, ...]] = {
     "Pool": (reduce.pool_findings, *_COMMON),
     "TensorReduce": (reduce.reduce_findings, *_COMMON),

@@ -43,6 +43,12 @@ _PACKED = Rule(
     "BIR dtype table; ISA headers: DTYPE",
     Severity.WARNING,
 )
+_ENGINE = Rule(
+    "TPB-ENGINE-NAME",
+    "An instruction is bound to one of the BIR engines, or to none.",
+    "BIR engine enumeration",
+    Severity.WARNING,
+)
 _SYNC_FIELD = Rule(
     "TPB-SYNC-FIELD",
     "Modes and indices of a wait and an update are bytes, their shared value is a 32-bit number.",
@@ -192,6 +198,21 @@ def packed_findings(instruction: Instruction, generation: isa.Generation, readin
                 place=instruction.place("dtype", operand.name),
                 cures=[Cure("unpack to bfloat16 first", {f"{path}.dtype": "bfloat16"})],
             )
+
+
+def engine_findings(instruction: Instruction, generation: isa.Generation, reading: isa.Reading) -> Findings:
+    """Engines that BIR does not have; their public names are taken as a hint only."""
+    if not instruction.engine or instruction.engine in isa.ENGINES:
+        return
+    usual = isa.BIR_BY_OPCODE[instruction.opcode].engine
+    meant = next((name for name, row in isa.ENGINES.items() if row[2] == instruction.engine), usual)
+    yield _ENGINE.finding(
+        f"there is no engine {instruction.engine!r}; rules on engines do not apply",
+        got=instruction.engine,
+        allowed=", ".join(isa.ENGINES),
+        place=instruction.place("engine"),
+        cures=[Cure(f"bind it to {meant}", {"engine": meant})],
+    )
 
 
 def sync_findings(instruction: Instruction) -> Findings:

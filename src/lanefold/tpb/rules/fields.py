@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lanefold.diagnostics import Cure, Rule, Severity
+from lanefold.numerics.alu import WIRE_ALU
+from lanefold.numerics.dtypes import WIRE_DTYPES
 from lanefold.tpb import isa
 from lanefold.tpb.limits import CHANNELS
 from lanefold.tpb.rules.batch import Batch, Mask
 from lanefold.tpb.rules.checks import Check, Checks, Explained, listed
+from lanefold.tpb.rules.counts import folded
 
 _LENGTH = Rule(
     "TPB-WORD-LENGTH",
@@ -219,12 +222,8 @@ RESERVED_RULES: dict[str, Rule] = {
 def names_of(values: str) -> dict[int, str]:
     """Names of the numbers of a wire enumeration."""
     if values == "dtype":
-        from lanefold.numerics.dtypes import WIRE_DTYPES
-
         return {row.tag: row.name for row in WIRE_DTYPES}
     if values == "alu":
-        from lanefold.numerics.alu import WIRE_ALU
-
         return {row.code: row.name for row in WIRE_ALU}
     return {value.number: value.name for value in isa.ENUMS.get(values, ())}
 
@@ -370,8 +369,6 @@ _AVERAGE = isa.BIR_POOL_FUNCTIONS["Avg"]
 
 
 def _period(batch: Batch) -> npt.NDArray[np.int64]:
-    from lanefold.tpb.rules.counts import folded
-
     return folded(batch, "pool_dim")
 
 
