@@ -141,3 +141,12 @@ def test_ledger_counts_add_up(model) -> None:
     assert sum(ledger.counts.values()) == len(ledger) == 4
     assert ledger.row("sigmoid").disposition == "host"
     assert ledger.bytes == 64 * ledger.bundles
+
+
+def test_a_counting_run_tells_what_was_passed_over(model, x) -> None:
+    program = lf.compile(model)
+    x[0, 0, 2, 3] = np.nan
+    program.run({"x": x}, count=True)
+    assert dict(program.ledger.row("pool").counted)["nan_dropped"] == 9
+    assert "nan dropped 9" in program.ledger.to_text()
+    assert not program.ledger.row("sigmoid").counted

@@ -90,7 +90,7 @@ class FakeTarget:
             )
         return FakeCode(op, scale=self.scale)
 
-    def machine(self) -> None:
+    def machine(self, *, count: bool = False) -> None:
         return None
 
     def counters(self, machine: None) -> dict[str, int]:

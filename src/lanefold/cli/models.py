@@ -19,9 +19,13 @@ from lanefold.cli.common import (
     read_arrays,
     write_arrays,
 )
+from lanefold.diagnostics import Place, Rule
 
 if TYPE_CHECKING:
     from lanefold.frontends.onnx import Plan, Verification
+    from lanefold.program import Ledger
+
+_VERIFY = Rule("CLI-VERIFY", "Verification compares a model with onnxruntime.", "Command line", usage=True)
 
 Target = Annotated[str, typer.Option("--target", "-t", help="trn1, trn2 or trn3; see `lanefold targets`.")]
 Prefer = Annotated[str, typer.Option(help="Route preference: cost, free-axis or cross-lane.")]
@@ -95,6 +99,14 @@ def run(
     if model.is_dir():
         from lanefold.targets import load
 
+        if verify:
+            raise _VERIFY.error(
+                f"{model} is a saved program, which has no source to compare with",
+                got="--verify with a folder",
+                allowed="--verify with an ONNX model",
+                place=Place(file=str(model)),
+                cures=["run the ONNX model with --verify", "leave --verify out"],
+            )
         program, source = load(model), None
         feeds = read_arrays(inputs) if inputs else _no_inputs(model)
     else:
@@ -102,23 +114,23 @@ def run(
         program, source = plan.program, plan.model
         print_findings(list(plan.findings))
         feeds = read_arrays(inputs) if inputs else random_inputs(source, seed)
-    outcome = verified(source, program, feeds) if verify and source is not None else None
-    outputs = dict(outcome.outputs) if outcome else program.run(feeds)
+    outcome = verified(source, program, feeds, count=True) if verify and source is not None else None
+    outputs = dict(outcome.outputs) if outcome else program.run(feeds, count=True)
     if output is not None:
         write_arrays(output, outputs)
     if as_json:
-        print_json(_run_document(outputs, program.counters, outcome))
+        print_json(_run_document(outputs, program.ledger, outcome))
     else:
-        _show_run(outputs, program.counters, outcome, inputs, seed, output)
+        _show_run(outputs, program.ledger, outcome, inputs, seed, output)
     raise typer.Exit(FINDINGS if outcome is not None and not outcome.ok else DONE)
 
 
-def _run_document(outputs: dict[str, Any], counters: dict[str, int], outcome: Verification | None) -> dict[str, Any]:
+def _run_document(outputs: dict[str, Any], ledger: Ledger, outcome: Verification | None) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
         "outputs": {name: {"shape": list(value.shape), "dtype": value.dtype.name} for name, value in outputs.items()},
-        "counters": counters,
+        "counted": {row.node: dict(row.counted) for row in ledger if row.counted},
         "verification": None
         if outcome is None
         else {"ok": outcome.ok, "line": outcome.line, "rows": [asdict(row) for row in outcome.rows]},
@@ -127,18 +139,19 @@ def _run_document(outputs: dict[str, Any], counters: dict[str, int], outcome: Ve
 
 def _show_run(
     outputs: dict[str, Any],
-    counters: dict[str, int],
+    ledger: Ledger,
     outcome: Verification | None,
     inputs: Path | None,
     seed: int,
     output: Path | None,
 ) -> None:
-    from lanefold.report.table import counter_line, show, table
+    from lanefold.report.table import counter_line, counter_text, show, table
 
     lines: list[Any] = [f"inputs: {inputs if inputs else f'random, seed {seed}'}"]
     for name, value in outputs.items():
         lines.append(f"output {name}: {value.dtype.name} {list(value.shape)}")
-    lines.append(counter_line(counters))
+    lines.append(counter_line(ledger.counted))
+    lines += [f"  {row.node}: {counter_text(dict(row.counted))}" for row in ledger if row.counted]
     if outcome is not None:
         rows = [
             (row.node, row.kind, row.against, f"{row.largest:.3g}", f"{row.relative:.2g}", row.ulp, _verdict(row))

@@ -130,7 +130,7 @@ def sim(
 
     streams = machine_streams(program, generation, opcodes)
     first = next(iter(streams.values()))
-    machine = Machine(first.generation, numerics=numerics)
+    machine = Machine(first.generation, numerics=numerics, count=True)
     if memory is not None:
         load_memory(machine, read_arrays(memory), str(memory))
     machine.run(first if len(streams) == 1 else streams)

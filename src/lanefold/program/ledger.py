@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 DISPOSITIONS = ("emitted", "rewritten", "host", "refused")
 """What can become of a node: instructions of its own, instructions after a rewrite, host code, or nothing."""
@@ -24,6 +24,7 @@ class LedgerRow:
         cycles: estimated cycles, least and greatest.
         reason: why, in one sentence: the rewrite, the re-tiling, or what keeps the node on the host.
         steps: what was done, piece by piece, where there are several pieces.
+        counted: after a counting run, what its instructions passed over silently (NaN dropped, ties, …), by counter.
     """
 
     node: str
@@ -36,6 +37,7 @@ class LedgerRow:
     cycles: tuple[float, float] = (0.0, 0.0)
     reason: str = ""
     steps: tuple[str, ...] = ()
+    counted: tuple[tuple[str, int], ...] = ()
 
     def to_text(self) -> str:
         """The row in one line."""
@@ -47,7 +49,10 @@ class LedgerRow:
             if self.bundles
             else ""
         )
-        return f"{self.node} {self.op_type} {self.disposition}:{made}" + (f" ({self.reason})" if self.reason else "")
+        seen = "".join(f"; {name.replace('_', ' ')} {count:,}" for name, count in self.counted)
+        return f"{self.node} {self.op_type} {self.disposition}:{made}" + (
+            f" ({self.reason}{seen})" if self.reason or seen else ""
+        )
 
     def to_dict(self) -> dict[str, object]:
         """The row as plain data."""
@@ -79,6 +84,24 @@ class Ledger(Sequence[LedgerRow]):
             if row.node == node:
                 return row
         raise KeyError(node)
+
+    def counting(self, counted: Mapping[str, Mapping[str, int]]) -> Ledger:
+        """The ledger with what a run counted, by node and counter; counters at zero are left out."""
+        return Ledger(
+            [
+                replace(row, counted=tuple((name, n) for name, n in counted.get(row.node, {}).items() if n))
+                for row in self.rows
+            ]
+        )
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """What a run counted, over all nodes."""
+        total: dict[str, int] = {}
+        for row in self.rows:
+            for name, count in row.counted:
+                total[name] = total.get(name, 0) + count
+        return total
 
     @property
     def counts(self) -> dict[str, int]:

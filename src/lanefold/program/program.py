@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -108,8 +108,8 @@ class Target(Protocol):
         """
         ...
 
-    def machine(self) -> Any:
-        """A fresh machine that runs this target's code."""
+    def machine(self, *, count: bool = False) -> Any:
+        """A fresh machine that runs this target's code; with ``count`` it fills its counters, at the price of time."""
         ...
 
     def counters(self, machine: Any) -> Mapping[str, int]:
@@ -156,19 +156,21 @@ class Program:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     name: str = ""
-    counters: dict[str, int] = field(default_factory=dict)
 
     @property
     def leg_steps(self) -> tuple[LegStep, ...]:
         """The steps that the leg computes."""
         return tuple(step for step in self.steps if isinstance(step, LegStep))
 
-    def run(self, feeds: Mapping[str, Array], observe: Observer | None = None) -> dict[str, Array]:
+    def run(
+        self, feeds: Mapping[str, Array], observe: Observer | None = None, *, count: bool = False
+    ) -> dict[str, Array]:
         """Runs the program: leg steps by their instructions, host steps by onnxruntime.
 
         Args:
             feeds: input arrays by name, shapes and types as in ``inputs``.
             observe: called after each step with the step, its inputs and its outputs.
+            count: note in the ledger what each node passed over silently: NaN dropped, ties, saturations and alike.
 
         Raises:
             LanefoldError: for every input that is missing, unknown or ill-shaped, and where a step fails.
@@ -176,17 +178,26 @@ class Program:
         values: dict[str, Array] = dict(check_feeds(self.inputs, feeds))
         last_use = {name: index for index, step in enumerate(self.steps) for name in step.inputs}
         kept = {info.name for info in self.outputs}
-        machine = self.target.machine()
+        machine = self.target.machine(count=count)
+        counted: dict[str, dict[str, int]] = {}
+        before: dict[str, int] = {}
         for index, step in enumerate(self.steps):
             inputs = [values[name] for name in step.inputs]
             made = step.code.run(machine, inputs) if isinstance(step, LegStep) else step.run(inputs)
+            if count and isinstance(step, LegStep):
+                now = dict(self.target.counters(machine))
+                mine = counted.setdefault(step.node, {})
+                for name, value in now.items():
+                    mine[name] = mine.get(name, 0) + value - before.get(name, 0)
+                before = now
             if observe is not None:
                 observe(step, inputs, made)
             values.update(zip(step.outputs, made, strict=True))
             for name in set(step.inputs):
                 if last_use[name] == index and name not in kept:
                     values.pop(name, None)
-        self.counters = dict(self.target.counters(machine))
+        if count:
+            self.ledger = self.ledger.counting(counted)
         return {info.name: values[info.name] for info in self.outputs}
 
     def check(self) -> list[Diagnostic]:

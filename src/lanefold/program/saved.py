@@ -122,4 +122,5 @@ def _info(data: Mapping[str, Any]) -> TensorInfo:
 def _row(data: Mapping[str, Any]) -> LedgerRow:
     lists = ("opcodes", "cycles", "steps")
     values: dict[str, Any] = {key: tuple(value) if key in lists else value for key, value in data.items()}
+    values["counted"] = tuple((name, count) for name, count in data.get("counted", ()))
     return LedgerRow(**values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lanefold.program import Ledger, LedgerRow, Program, ProgramCost
@@ -119,7 +119,11 @@ def program_lines(program: Program) -> list[str]:
     ]
 
 
-def counter_line(counters: dict[str, int]) -> str:
-    """What the machine counted, without the zeros."""
-    seen = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counters.items() if count)
-    return f"counted while running: {seen or 'nothing unusual'}"
+def counter_text(counters: Mapping[str, int]) -> str:
+    """Counters in one line, without the zeros."""
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counters.items() if count)
+
+
+def counter_line(counters: Mapping[str, int]) -> str:
+    """What a machine counted, in a sentence."""
+    return f"counted while running: {counter_text(counters) or 'nothing unusual'}"

@@ -58,11 +58,11 @@ class TpbTarget:
         """
         return lower(op, place, generation=self.generation, opcodes=self.opcodes, prefer=prefer)
 
-    def machine(self) -> Machine:
-        """A fresh machine of this generation."""
+    def machine(self, *, count: bool = False) -> Machine:
+        """A fresh machine of this generation; with ``count`` it fills its counters."""
         from lanefold.tpb.machine import Machine
 
-        return Machine(self.generation, numerics=self.numerics)
+        return Machine(self.generation, numerics=self.numerics, count=count)
 
     def counters(self, machine: Machine) -> Mapping[str, int]:
         """What the machine has counted so far."""

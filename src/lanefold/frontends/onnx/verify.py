@@ -142,6 +142,7 @@ def verify(
     feeds: Mapping[str, Array],
     *,
     tolerance: float = TOLERANCE,
+    count: bool = False,
 ) -> Verification:
     """Run a program and compare each step of the leg with its ONNX node on the same inputs, then the outputs.
 
@@ -150,6 +151,7 @@ def verify(
         program: compiled from it.
         feeds: input arrays by name.
         tolerance: relative to the largest magnitude of the reference; maxima and minima must be equal.
+        count: note in the program's ledger what each node passed over silently.
 
     Raises:
         LanefoldError: the feeds do not fit, a step fails, or no reference can run the model.
@@ -168,7 +170,7 @@ def verify(
         if isinstance(step, LegStep):
             rows.append(_leg_row(pieces[step.name], inputs, made, tolerance))
 
-    outputs = program.run(feeds, observe)
+    outputs = program.run(feeds, observe, count=count)
     names = [value.name for value in read.outputs]
     wanted, against = _reference(read.proto, names, feeds, read.source)
     rows += [
