@@ -281,6 +281,20 @@ def test_large_work_in_threads_is_the_same():
     assert same(lanes, np.cumsum(memory.view(np.float32), axis=0, dtype=np.float32)[-1])
 
 
+def test_folding_into_memory():
+    rng = np.random.default_rng(6)
+    memory = rng.standard_normal((128, 17000), np.float32).view(np.uint8)
+    dtype = element_type("float32")
+    source = kernels.Access(memory, dtype, 0, 128, 0, (3, 3, 42, 42), (1, 128, 3, 384))
+    results = np.zeros((128, 2000), np.uint16).view(np.uint8)
+    target = kernels.Access(results, element_type("bfloat16"), 0, 128, 3, (42, 42), (1, 44))
+    want = results.copy()
+    kernels.fold_into(target, source, 2, operator("add"), start=0.0, factor=1 / 9)
+    values = kernels.fold(source, 2, operator("add"), start=0.0, factor=1 / 9, parallel=False)
+    kernels.store(kernels.Access(want, target.dtype, 0, 128, 3, target.nums, target.steps), values)
+    assert np.array_equal(results, want)
+
+
 def test_patterns_outside_the_memory_are_refused():
     memory = np.zeros((2, 64), np.uint8)
     f32 = element_type("float32")

@@ -32,6 +32,7 @@ __all__ = [
     "exchange32",
     "find_index8",
     "fold",
+    "fold_into",
     "fold_whole",
     "iota",
     "load",
@@ -68,7 +69,7 @@ CODECS: dict[str, int] = {
 }
 """How the loops read and write each element type."""
 
-_PARALLEL_FROM = 1 << 19
+_PARALLEL_FROM = 1 << 21
 _SMALL = 4096
 _LONG_RUN = 32
 _LARGEST_WINDOW = 128
@@ -164,14 +165,59 @@ def fold(
     Raises:
         LanefoldError: TPB-CAST-TYPE for packed and scale types.
     """
+    task, numbers = _task(op, start, scale, divisor, factor, double_factor, negate)
+    out = np.empty((source.channels, math.prod(source.nums[inner:])), np.float32)
+    _fold(source, source.pairs, inner, task, numbers, out.reshape(-1), parallel)
+    return out
+
+
+def fold_into(
+    target: Access,
+    source: Access,
+    inner: int,
+    op: AluOp,
+    *,
+    start: float | None = None,
+    factor: float | None = None,
+    double_factor: bool = True,
+    negate: bool = False,
+    saturate: bool = True,
+) -> None:
+    """As `fold`, with the results cast and written along ``target``; threads share both parts of large work.
+
+    Raises:
+        LanefoldError: TPB-CAST-TYPE for packed and scale types.
+    """
+    task, numbers = _task(op, start, 1.0, 0, factor, double_factor, negate)
+    codec, form = _writing(target.dtype.name)
+    outputs = math.prod(source.nums[inner:])
+    first, pitch = _checked(target, source.channels * outputs), target.pitch
+    flat = target.memory.reshape(-1)
+
+    def run(low: int, high: int) -> None:
+        out = np.empty((high - low) * outputs, np.float32)
+        part = source.part(low, high)
+        _fold(part, part.pairs, inner, task, numbers, out, False)
+        stores.store_flat(flat, codec, form, saturate, first + low * pitch, _part(target.pairs, low, high), out)
+
+    _share(source.channels, source.channels * source.elements, run, True)
+
+
+def _task(
+    op: AluOp,
+    start: float | None,
+    scale: float,
+    divisor: int,
+    factor: float | None,
+    double_factor: bool,
+    negate: bool,
+) -> tuple[tuple[int, int, int, int], NDArray[np.float64]]:
     finish = folds.PLAIN
     if factor is not None:
         finish = folds.TIMES_DOUBLE if double_factor else folds.TIMES_FLOAT
     begin = folds.FROM_FIRST if start is None else folds.FROM_VALUE
     numbers = _numbers(start or 0.0, scale, divisor, 1.0 if factor is None else factor)
-    out = np.empty((source.channels, math.prod(source.nums[inner:])), np.float32)
-    _fold(source, source.pairs, inner, (op.ordinal, begin, finish, int(negate)), numbers, out.reshape(-1), parallel)
-    return out
+    return (op.ordinal, begin, finish, int(negate)), numbers
 
 
 def cross_lane(source: Access, op: AluOp, *, everything: bool, scale: float = 1.0, parallel: bool = True) -> Floats:

@@ -58,6 +58,15 @@ class Access:
         """The same pattern over another memory of the same shape."""
         return Access(memory, self.dtype, self.partition, self.channels, self.start, self.nums, self.steps)
 
+    def part(self, low: int, high: int) -> Access:
+        """Channels low to high-1 of the pattern."""
+        if low == 0 and high == self.channels:
+            return self
+        first, pairs = self.first + low * self.pitch, self.pairs.copy()
+        pairs[-1, 0] = high - low
+        place = self.partition + low
+        return Access(self.memory, self.dtype, place, high - low, self.start, self.nums, self.steps, pairs, first)
+
     @property
     def elements(self) -> int:
         """Elements per channel."""

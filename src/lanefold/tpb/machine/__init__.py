@@ -34,6 +34,9 @@ _NAN = Rule(
 )
 
 
+_KEPT_STREAMS, _KEPT_BUNDLES = 64, 4096
+
+
 class Machine:
     """SBUF, PSUM and the engines of one NeuronCore.
 
@@ -61,6 +64,7 @@ class Machine:
         self.semaphores = Semaphores()
         self._types = element_types(self.generation, self.options)
         self._saturate = self.options.fp8_overflow == "saturate"
+        self._kept: dict[tuple[object, ...], tuple[object, object, list[Task]]] = {}
         self._written: dict[int, npt.NDArray[np.bool_]] = {}
         if self.options.uninitialised == "error":
             self._written = {id(memory): np.zeros(memory.shape, np.bool_) for memory in (self.sbuf, self.psum)}
@@ -85,13 +89,26 @@ class Machine:
             run_together(prepared, program, self.semaphores, self._execute)
 
     def _prepared(self, stream: Stream) -> list[Task]:
+        # The same bundles come again and again in a network; what was checked and located once is kept.
+        first = -1 if stream.origin is None or not len(stream) else int(stream.origin[0])
+        key = (stream.words.tobytes(), stream.generation, stream.opcodes, id(stream.instructions), first)
+        memories = Memories(self.sbuf, self.psum)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] is memories.sbuf and kept[1] is memories.psum:
+            return kept[2]
         if self.options.legality == "strict":
             from lanefold.tpb.rules.check import stream_errors
 
             found = stream_errors(stream)
             if found:
                 raise LanefoldError(found)
-        return _load_first(tasks(stream, Memories(self.sbuf, self.psum), self._types), stream.opcodes)
+        listed = _load_first(tasks(stream, memories, self._types), stream.opcodes)
+        if len(listed) <= _KEPT_BUNDLES:
+            while len(self._kept) >= _KEPT_STREAMS:
+                del self._kept[next(iter(self._kept))]
+            # The tasks hold the stream, so that the identity in the key stays its own.
+            self._kept[key] = (memories.sbuf, memories.psum, listed)
+        return listed
 
     def _execute(self, task: Task) -> None:
         if self._written:
@@ -115,6 +132,15 @@ class Machine:
             )
         kernels.store(target, values, self._saturate)
         self._mark(target)
+
+    def fold(self, task: Task, source: Access, inner: int, op: alu.AluOp, **how: Any) -> None:
+        """Folds a source in float32 and writes the results to the destination of a task; see `kernels.fold`."""
+        if self.options.count or self.options.nan_store == "error":
+            self.note_fold(source, inner, op)
+            self.write(task, kernels.fold(source, inner, op, **how))
+            return
+        kernels.fold_into(task.dst, source, inner, op, saturate=self._saturate, **how)
+        self._mark(task.dst)
 
     def write_codes(self, task: Task, codes: npt.NDArray[Any]) -> None:
         """Writes bits, in pattern order, to the destination of a task."""

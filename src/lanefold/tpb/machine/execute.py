@@ -88,16 +88,15 @@ def pool(machine: Machine, task: Task) -> None:
     source, inner = task.src, inner_slots(task, "pool_dim")
     if task["pool_func"] == _POOL_MAX:
         start = -math.inf if machine.options.device else LOWEST
-        machine.note_fold(source, inner, _MAX)
-        machine.write(task, kernels.fold(source, inner, _MAX, start=start))
+        machine.fold(task, source, inner, _MAX, start=start)
         return
     double = not machine.options.device
     factor = 1.0 / math.prod(source.nums[:inner]) if double else task["pool_scale"]
-    machine.note_fold(source, inner, _ADD)
     if machine.options.pool_sum == "lanes4":
+        machine.note_fold(source, inner, _ADD)
         machine.write(task, kernels.sum_in_fours(source, inner, factor, double))
     else:
-        machine.write(task, kernels.fold(source, inner, _ADD, start=0.0, factor=factor, double_factor=double))
+        machine.fold(task, source, inner, _ADD, start=0.0, factor=factor, double_factor=double)
 
 
 def max_pool_select(machine: Machine, task: Task) -> None:
@@ -143,8 +142,7 @@ def _reduce(machine: Machine, task: Task, source: Access, op: alu.AluOp) -> None
         return
     if not op.fp32:
         raise _no_meaning(task, f"{op.name} has no fp32 meaning")
-    machine.note_fold(source, inner, op)
-    machine.write(task, kernels.fold(source, inner, op, negate=negate))
+    machine.fold(task, source, inner, op, negate=negate)
 
 
 def _reduce_whole(machine: Machine, task: Task, source: Access, inner: int, op: alu.AluOp, negate: bool) -> None:
