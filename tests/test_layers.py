@@ -91,7 +91,7 @@ def test_tpb_imports_point_down(path: Path) -> None:
         assert level[parts[2]] > level[room], f"tpb.{room} imports {name}"
 
 
-HEAVY = ("numba", "onnx", "onnxruntime", "scipy", "rich", "lark", "jinja2", "dask")
+HEAVY = ("numba", "onnx", "onnxruntime", "scipy", "rich", "lark", "jinja2", "dask", "distributed", "pyarrow")
 
 
 def loaded_after(code: str) -> set[str]:

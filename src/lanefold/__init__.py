@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lanefold.diagnostics import Diagnostic, LanefoldError
     from lanefold.frontends.array import pool2d, reduce
     from lanefold.program import Program
+    from lanefold.sweeps import sweep
     from lanefold.targets import load
 
 __version__ = "0.1.0"
@@ -27,6 +28,7 @@ _LAZY = {
     "load": "lanefold.targets",
     "pool2d": "lanefold.frontends.array",
     "reduce": "lanefold.frontends.array",
+    "sweep": "lanefold.sweeps",
 }
 _MODULES = ("frontends", "ops", "pto", "tpb")
 
@@ -40,6 +42,7 @@ __all__ = [
     "pool2d",
     "pto",
     "reduce",
+    "sweep",
     "tpb",
 ]
 

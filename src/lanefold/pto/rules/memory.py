@@ -36,7 +36,8 @@ def _packed(call: Call, limit: int) -> list[Cure]:
     return [Cure(f"place {places}", changes)]
 
 
-def _limit(call: Call) -> int:
+def usable_bytes(call: Call) -> int:
+    """Bytes of local memory that the tiles of a call may take."""
     reserved = call.target.broadcast_scratch
     return reserved[0] if reserved and _takes_reserved(call) else call.target.ub_bytes
 
@@ -56,7 +57,7 @@ def aligned(call: Call) -> Iterator[Evidence]:
                 cures=[
                     Cure(f"place it at {above:#x}", {f"{role}.address": above}),
                     Cure(f"place it at {below:#x}", {f"{role}.address": below}),
-                    *_packed(call, _limit(call)),
+                    *_packed(call, usable_bytes(call)),
                 ],
                 role=role,
                 field="address",
@@ -76,7 +77,7 @@ def inside_memory(call: Call) -> Iterator[Evidence]:
                 f"{call.role_text(role)} takes bytes {first:#x} to {end:#x} of a memory of {size:#x} bytes",
                 got=f"{first:#x} to {end:#x}",
                 allowed=f"0 to {size:#x}",
-                cures=_packed(call, _limit(call)),
+                cures=_packed(call, usable_bytes(call)),
                 role=role,
                 field="address",
             )
@@ -94,7 +95,7 @@ def overlap(call: Call) -> Iterator[Evidence]:
                 f"{role} ({a_first:#x} to {a_end:#x}) and {other} ({b_first:#x} to {b_end:#x}) overlap",
                 got=f"{min(a_end, b_end) - max(a_first, b_first)} bytes in common",
                 allowed="no byte in common",
-                cures=_packed(call, _limit(call)),
+                cures=_packed(call, usable_bytes(call)),
                 role=other,
                 field="address",
             )
@@ -134,7 +135,7 @@ def memory_size(call: Call) -> Iterator[Evidence]:
     """On A2/A3 and A5 the operands of a call fit into local memory together; unread scratch does not count."""
     if call.target.name == "cpu":
         return
-    limit = _limit(call)
+    limit = usable_bytes(call)
     total = sum(round_up(operand.type.bytes, call.target.alignment) for _, operand in _read(call))
     if total <= limit:
         return
@@ -168,6 +169,6 @@ def _smaller(call: Call) -> list[Cure]:
     while rows > 1 or cols > 1:
         rows, cols = ((rows + 1) // 2, cols) if rows > 1 else (rows, (cols + 1) // 2)
         changes, total = _piece(call, rows, cols)
-        if total <= _limit(call):
+        if total <= usable_bytes(call):
             return [Cure(f"work on pieces of {rows}×{cols}", changes)]
     return []
