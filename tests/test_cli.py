@@ -210,3 +210,27 @@ def test_strict_refuses_the_host(call, tmp_path: Path) -> None:
     assert status == 1
     assert "float64" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_routes_of_a_node(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "r.onnx", op_type="ReduceMin", shape=[100, 3, 8, 8], axes=[0], keepdims=1)
+    status, out, _ = call("route", model, "pool", "--json")
+    routes = {row["route"]: row for row in json.loads(out)["routes"]}
+    assert status == 0
+    assert (routes["free-axis"]["legal"], routes["free-axis"]["chosen"]) == (True, True)
+    assert (routes["cross-lane"]["legal"], routes["cross-lane"]["bundles"]) == (True, 3)
+    assert routes["free-axis"]["cycles"][1] < routes["cross-lane"]["cycles"][1]
+
+
+def test_an_illegal_route_says_what_would_change(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "r.onnx", op_type="ReduceProd", shape=[100, 3, 8, 8], axes=[0], keepdims=1)
+    status, out, _ = call("route", model, "pool")
+    assert status == 0
+    assert "illegal" in out
+    assert "to make cross-lane legal" in out
+
+
+def test_route_of_an_unknown_node(call, tmp_path: Path) -> None:
+    status, _, err = call("route", pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2]), "pol")
+    assert status == 2
+    assert "cure     write pool" in err

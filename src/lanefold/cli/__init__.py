@@ -32,6 +32,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 app.command("compile")(models.compile_command)
 app.command("run")(models.run)
+app.command("route")(models.route)
 app.command("asm")(streams.asm)
 app.command("disasm")(streams.disasm)
 app.command("explain")(streams.explain_command)

@@ -125,6 +125,70 @@ def run(
     raise typer.Exit(FINDINGS if outcome is not None and not outcome.ok else DONE)
 
 
+def route(
+    model: Annotated[Path, typer.Argument(help="ONNX model.")],
+    node: Annotated[str, typer.Argument(help="Name of a node.")],
+    target: Target = "trn1",
+    opcodes: Opcodes = "reference",
+    prefer: Prefer = "cost",
+    shape: Shape = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every route of one node: legal or not, why, bundles, cycles, and what would make an illegal one legal."""
+    from lanefold.frontends.onnx import read_model
+    from lanefold.frontends.onnx.routes import node_routes
+    from lanefold.targets import target as find_target
+
+    chosen = find_target(target, opcodes=opcodes)
+    found = node_routes(read_model(model, shapes=_shapes(shape or [])), node, chosen, prefer)
+    rows = [(piece, candidate) for piece, candidates in found.pieces for candidate in candidates]
+    if as_json:
+        print_json(
+            {
+                "node": found.node,
+                "op_type": found.op_type,
+                "host": found.host_reason,
+                "routes": [_candidate(piece, candidate) for piece, candidate in rows],
+            }
+        )
+        return
+    from lanefold.report.table import cycles_text, show, table
+
+    if found.host_reason:
+        show([f"{found.node} ({found.op_type}) runs on the host: {found.host_reason}"])
+        return
+    cells = [
+        (
+            piece,
+            each.name,
+            "chosen" if each.chosen else "legal",
+            each.code.bundles,
+            cycles_text(each.cycles),
+            each.code.note,
+        )
+        if each.code
+        else (piece, each.name, "illegal", "", "", each.against[0].message)
+        for piece, each in rows
+    ]
+    columns = ("piece", "route", "", "bundles", "cycles", "why")
+    show([table(f"{found.node} ({found.op_type}) on {target}", columns, cells, ("bundles", "cycles"))])
+    show([f"to make {each.name} legal: {each.against[0].cures[0].text}" for _, each in rows if each.against])
+
+
+def _candidate(piece: str, candidate: Any) -> dict[str, Any]:
+    code = candidate.code
+    return {
+        "piece": piece,
+        "route": candidate.name,
+        "legal": code is not None,
+        "chosen": candidate.chosen,
+        "bundles": code.bundles if code else 0,
+        "cycles": list(candidate.cycles),
+        "note": code.note if code else "",
+        "against": [finding.to_dict() for finding in candidate.against],
+    }
+
+
 def _run_document(outputs: dict[str, Any], ledger: Ledger, outcome: Verification | None) -> dict[str, Any]:
     from dataclasses import asdict
 

@@ -19,6 +19,7 @@ from lanefold.tpb import isa
 from lanefold.tpb.cost import MODELS
 from lanefold.tpb.document import engine_files, function, restored
 from lanefold.tpb.lower import Lowering, lower
+from lanefold.tpb.lower.routes import Candidate, routes
 
 if TYPE_CHECKING:
     from lanefold.tpb.machine import Machine
@@ -57,6 +58,14 @@ class TpbTarget:
             LanefoldError: where the leg has no legal form for it.
         """
         return lower(op, place, generation=self.generation, opcodes=self.opcodes, prefer=prefer)
+
+    def routes(self, op: Op, place: Place, prefer: str = "cost") -> list[Candidate]:
+        """Every route of an op, legal or not, the chosen one marked.
+
+        Raises:
+            LanefoldError: if the preference is unknown.
+        """
+        return routes(op, place, self.generation, self.opcodes, prefer)
 
     def machine(self, *, count: bool = False) -> Machine:
         """A fresh machine of this generation; with ``count`` it fills its counters."""

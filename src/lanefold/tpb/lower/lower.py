@@ -66,10 +66,10 @@ def lower(
         )
     if isinstance(op, Pool):
         _check_dtype(op.dtype, _pool_types(op), where)
-        return _built(op, lower_pool, where, generation, opcodes)
+        return built(op, lower_pool, where, generation, opcodes)
     if isinstance(op, Reciprocal):
         _check_dtype(op.dtype, FLOATS, where)
-        return _built(op, _reciprocal, where, generation, opcodes)
+        return built(op, _reciprocal, where, generation, opcodes)
     if isinstance(op, Reduce):
         _check_dtype(op.dtype, _reduce_types(op), where)
         return _cheapest(op, where, generation, opcodes, prefer)
@@ -107,7 +107,12 @@ def _check_dtype(dtype: str, legal: tuple[str, ...], place: Place) -> None:
         )
 
 
-def _built(op: Op, way: _Way, place: Place, generation: isa.Generation, opcodes: isa.Reading) -> Lowering:
+def built(op: Op, way: _Way, place: Place, generation: isa.Generation, opcodes: isa.Reading) -> Lowering:
+    """A lowering by one way, whatever its price.
+
+    Raises:
+        LanefoldError: where the way is not legal for the op.
+    """
     builder = Builder(generation, place.node)
     route = way(builder, op)
     return Lowering(
@@ -122,7 +127,7 @@ def _cheapest(op: Reduce, place: Place, generation: isa.Generation, opcodes: isa
     refused: LanefoldError | None = None
     for name, way in ways.items():
         try:
-            made[name] = _built(op, way, place, generation, opcodes)
+            made[name] = built(op, way, place, generation, opcodes)
         except LanefoldError as error:
             refused = refused or error
     if not made:
