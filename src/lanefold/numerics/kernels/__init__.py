@@ -72,7 +72,8 @@ CODECS: dict[str, int] = {
 _PARALLEL_FROM = 1 << 21
 _SMALL = 4096
 _LONG_RUN = 32
-_LARGEST_WINDOW = 128
+_LARGEST_WINDOW = 4096
+"""Reach of a window in elements, up to which its rows stay in the nearest cache."""
 _NO_TABLE = np.empty(0, np.float32)
 _NO_VALUES = np.empty((0, 0), np.float32)
 
@@ -98,8 +99,9 @@ def _writing(name: str) -> tuple[int, NDArray[np.int64]]:
 
 
 @lru_cache(maxsize=256)
-def _numbers(start: float, scale: float, divisor: int, factor: float) -> NDArray[np.float64]:
-    return np.array([start, scale, divisor, factor], np.float64)
+def _numbers(start: float, sign: float, scale: float, divisor: int, factor: float) -> NDArray[np.float64]:
+    # Zeros of both signs are equal as keys, hence the sign apart.
+    return np.array([math.copysign(start, sign), scale, divisor, factor], np.float64)
 
 
 @cache
@@ -216,7 +218,11 @@ def _task(
     if factor is not None:
         finish = folds.TIMES_DOUBLE if double_factor else folds.TIMES_FLOAT
     begin = folds.FROM_FIRST if start is None else folds.FROM_VALUE
-    numbers = _numbers(start or 0.0, scale, divisor, 1.0 if factor is None else factor)
+    if start is None and op.ordinal == steps.ADD:
+        # Adding to -0.0 gives the first element itself, whatever it is.
+        begin, start = folds.FROM_VALUE, -0.0
+    value = 0.0 if start is None else start
+    numbers = _numbers(value, math.copysign(1.0, value), scale, divisor, 1.0 if factor is None else factor)
     return (op.ordinal, begin, finish, int(negate)), numbers
 
 
@@ -229,8 +235,7 @@ def cross_lane(source: Access, op: AluOp, *, everything: bool, scale: float = 1.
     Raises:
         LanefoldError: TPB-CAST-TYPE for packed and scale types.
     """
-    task = (op.ordinal, folds.FROM_FIRST, folds.PLAIN, 0)
-    numbers = _numbers(0.0, scale, 0, 1.0)
+    task, numbers = _task(op, None, scale, 0, None, True, False)
     pairs, inner = _across(source, everything)
     out = np.empty(1 if everything else source.elements, np.float32)
     _fold(source, pairs, inner, task, numbers, out, parallel and not everything)
@@ -283,7 +288,7 @@ def _loop(pairs: list[list[int]], inner: int, codec: int, op: int, begin: int) -
         and begin == folds.FROM_VALUE
         and op in (steps.ADD, steps.MAX)
         and inner <= 2
-        and math.prod(num for num, _ in pairs[:inner]) <= _LARGEST_WINDOW
+        and sum(abs(num * step) for num, step in pairs[:inner]) <= _LARGEST_WINDOW
     ):
         return folds.fold_windows
     run, step = _innermost(pairs[:inner])

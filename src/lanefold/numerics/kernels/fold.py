@@ -246,17 +246,20 @@ def _row(op: Any, values: Any, at: Any, scale: Any, acc: Any) -> None:
 
 
 @compiled
-def _four_rows(op: Any, values: Any, p0: Any, p1: Any, p2: Any, p3: Any, acc: Any) -> None:
+def _eight_rows(op: Any, values: Any, at: Any, acc: Any) -> None:
+    p0, p1, p2, p3, p4, p5, p6, p7 = at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7]
     if op == ADD:
         for i in range(acc.size):
             a = (acc[i] + peek(values, p0 + i, _ZERO)) + peek(values, p1 + i, _ZERO)
-            acc[i] = (a + peek(values, p2 + i, _ZERO)) + peek(values, p3 + i, _ZERO)
+            a = (a + peek(values, p2 + i, _ZERO)) + peek(values, p3 + i, _ZERO)
+            a = (a + peek(values, p4 + i, _ZERO)) + peek(values, p5 + i, _ZERO)
+            acc[i] = (a + peek(values, p6 + i, _ZERO)) + peek(values, p7 + i, _ZERO)
     else:
         for i in range(acc.size):
-            a = _above(acc[i], peek(values, p0 + i, _ZERO))
-            a = _above(a, peek(values, p1 + i, _ZERO))
-            a = _above(a, peek(values, p2 + i, _ZERO))
-            acc[i] = _above(a, peek(values, p3 + i, _ZERO))
+            a = _above(_above(acc[i], peek(values, p0 + i, _ZERO)), peek(values, p1 + i, _ZERO))
+            a = _above(_above(a, peek(values, p2 + i, _ZERO)), peek(values, p3 + i, _ZERO))
+            a = _above(_above(a, peek(values, p4 + i, _ZERO)), peek(values, p5 + i, _ZERO))
+            acc[i] = _above(_above(a, peek(values, p6 + i, _ZERO)), peek(values, p7 + i, _ZERO))
 
 
 @compiled
@@ -266,7 +269,7 @@ def _fold_row(
     codec, op, begin = task
     value, scale, divisor = real
     inner, onwards, depth, total = dims
-    tile, place = work
+    tile, place, eight = work
     wide = acc.size
     in_place = codec == F32 and stride == 1
     place[:] = 0
@@ -274,13 +277,12 @@ def _fold_row(
     acc[:] = value
     fast = begin == FROM_VALUE and _is_fast(op, in_place, acc)
     while done < total:
-        if fast and done + 4 <= total:
-            p1 = advance(place, inner, onwards, 0, depth, position)
-            p2 = advance(place, inner, onwards, 0, depth, p1)
-            p3 = advance(place, inner, onwards, 0, depth, p2)
-            _four_rows(op, memory, position, p1, p2, p3, acc)
-            position = advance(place, inner, onwards, 0, depth, p3)
-            done += 4
+        if fast and done + 8 <= total:
+            for k in range(8):
+                eight[k] = position
+                position = advance(place, inner, onwards, 0, depth, position)
+            _eight_rows(op, memory, eight, acc)
+            done += 8
             continue
         values, at = memory, position
         if not in_place:
@@ -305,7 +307,8 @@ def _is_fast(op: Any, in_place: Any, acc: Any) -> Any:
 def _fold_rows(memory: Any, table: Any, task: Any, real: Any, start: Any, lane_dims: Any, dims: Any, out: Any) -> None:
     nums, strides, kept = lane_dims
     index = np.zeros(nums.size, np.int64)
-    work = (np.empty(4 * min(_ROW, nums[0]), np.uint8), np.zeros(dims[0].size, np.int64))
+    tile = np.empty(4 * min(_ROW, nums[0]), np.uint8)
+    work = (tile, np.zeros(dims[0].size, np.int64), np.empty(8, np.int64))
     base = start
     for row in range(0, out.size, nums[0]):
         for left in range(0, nums[0], _ROW):
