@@ -295,6 +295,23 @@ def test_folding_into_memory():
     assert np.array_equal(results, want)
 
 
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("name", ["add", "max"])
+def test_windows_folded_into_place(apart, name):
+    rng = np.random.default_rng(7)
+    memory = rng.standard_normal((5, 4096), np.float32).view(np.uint8)
+    dtype = element_type("float32")
+    source = kernels.Access(memory, dtype, 1, 3, 40, (3, 3, 20, 20), (1, 48, 2, 96))
+    # In place of what is read, results must not reach elements that are still to be read.
+    target = kernels.Access(memory, dtype, 2 if apart else 1, 3, 3600 if apart else 40, (20, 20), (1, 20))
+    start = 0.5 if name == "add" else -1.0
+    values = slow_fold(source, 2, name, start)
+    want = memory.copy()
+    kernels.store(kernels.Access(want, dtype, target.partition, 3, target.start, target.nums, target.steps), -values)
+    kernels.fold_into(target, source, 2, operator(name), start=start, negate=True)
+    assert np.array_equal(memory, want)
+
+
 def test_patterns_outside_the_memory_are_refused():
     memory = np.zeros((2, 64), np.uint8)
     f32 = element_type("float32")

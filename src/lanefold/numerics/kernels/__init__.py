@@ -69,7 +69,9 @@ CODECS: dict[str, int] = {
 }
 """How the loops read and write each element type."""
 
-_PARALLEL_FROM = 1 << 21
+_PARALLEL_FROM = (1 << 20) + 1
+_PARALLEL_WINDOWS_FROM = 1 << 23
+"""Steps from which threads are worth waking; windows take less time per step."""
 _SMALL = 4096
 _LONG_RUN = 32
 _LARGEST_WINDOW = 4096
@@ -196,13 +198,41 @@ def fold_into(
     first, pitch = _checked(target, source.channels * outputs), target.pitch
     flat = target.memory.reshape(-1)
 
+    direct = source.channels * source.elements >= _SMALL and _is_direct(target, source, inner, outputs, task)
+    begun = source.memory.reshape(-1), source.first
+
     def run(low: int, high: int) -> None:
-        out = np.empty((high - low) * outputs, np.float32)
         part = source.part(low, high)
+        if direct:
+            op_code, _, finish, sign = task
+            place = first + low * pitch
+            start_at = begun[1] + low * source.pitch
+            folds.fold_windows(
+                begun[0], op_code, start_at, finish, sign, inner, part.pairs, numbers, flat, outputs, place, pitch
+            )
+            return
+        out = np.empty((high - low) * outputs, np.float32)
         _fold(part, part.pairs, inner, task, numbers, out, False)
         stores.store_flat(flat, codec, form, saturate, first + low * pitch, _part(target.pairs, low, high), out)
 
-    _share(source.channels, source.channels * source.elements, run, True)
+    work = source.channels * source.elements
+    _share(source.channels, work, run, not direct or work >= _PARALLEL_WINDOWS_FROM)
+
+
+def _is_direct(target: Access, source: Access, inner: int, outputs: int, task: tuple[int, int, int, int]) -> bool:
+    """Whether windows can be written where they belong: float32, side by side, and away from what is read."""
+    codec, _ = _reading(source.dtype.name)
+    op, begin, _, _ = task
+    if target.dtype.name != "float32" or codec != walk.F32:
+        return False
+    pairs = source.pairs.tolist()
+    num, step = _innermost(target.pairs[:-1].tolist())
+    lane, _ = _innermost(pairs[inner:])
+    if (num, step) != (outputs, 1) or outputs % lane or _loop(pairs, inner, codec, op, begin) != folds.fold_windows:
+        return False
+    low, high = source.span
+    start, end = target.span
+    return source.memory is not target.memory or end <= low or high <= start
 
 
 def _task(
@@ -264,17 +294,25 @@ def _fold(
     op, begin, finish, negate = task
     flat, first = source.memory.reshape(-1), source.first
     work = source.channels * source.elements
-    loop = folds.fold_runs if work < _SMALL else _loop(pairs.tolist(), inner, codec, op, begin)
+    loop: Callable[..., None] = folds.fold_runs if work < _SMALL else _loop(pairs.tolist(), inner, codec, op, begin)
+
+    windows = loop == folds.fold_windows
+
+    def part_of(start: int, part: Pairs, target: Floats) -> None:
+        if windows:
+            raw = target.view(np.uint8)
+            folds.fold_windows(flat, op, start, finish, negate, inner, part, numbers, raw, target.size, 0, 0)
+        else:
+            loop(flat, table, codec, op, begin, start, finish, negate, inner, part, numbers, target)
+
     if not parallel or work < _PARALLEL_FROM:
-        loop(flat, table, codec, op, begin, first, finish, negate, inner, pairs, numbers, out)
+        part_of(first, pairs, out)
         return
     count, step = (int(number) for number in pairs[-1])
     each = out.size // count
 
     def run(low: int, high: int) -> None:
-        start, part = first + low * step, _part(pairs, low, high)
-        target = out[low * each : high * each]
-        loop(flat, table, codec, op, begin, start, finish, negate, inner, part, numbers, target)
+        part_of(first + low * step, _part(pairs, low, high), out[low * each : high * each])
 
     _share(count, work, run, parallel)
 

@@ -86,6 +86,14 @@ class Access:
         return self._pairs
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Bytes of a partition between which the pattern stays, the second exclusive."""
+        reach = [(num - 1) * step for num, step in zip(self.nums, self.steps, strict=True)]
+        low = self.start + sum(min(each, 0) for each in reach)
+        high = self.start + sum(max(each, 0) for each in reach)
+        return low * self.dtype.bytes, (high + 1) * self.dtype.bytes
+
+    @property
     def problem(self) -> str:
         """Why the pattern does not lie inside the memory; empty if it does."""
         low = high = self.start

@@ -228,18 +228,37 @@ def _window(step: Step, spacing: int, side: int = 0) -> Any:
 
     @intrinsic
     def window(
-        typing: Any, values: Any, position: Any, nx: Any, sx: Any, ny: Any, sy: Any, start: Any, out: Any, place: Any
+        typing: Any,
+        values: Any,
+        position: Any,
+        nx: Any,
+        sx: Any,
+        ny: Any,
+        sy: Any,
+        start: Any,
+        factor: Any,
+        out: Any,
+        place: Any,
     ) -> Any:
-        """Fold the window of ny rows of nx elements at ``position`` for sixteen outputs, starting from ``start``."""
+        """Fold the window of ny rows of nx elements at ``position`` for sixteen outputs, starting from ``start``.
+
+        Sums are multiplied by ``factor`` in double; with 1.0 nothing changes.
+        """
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             data = _data(context, builder, signature.args[0], args[0])
-            target = _data(context, builder, signature.args[7], args[7])
+            target = _data(context, builder, signature.args[8], args[8])
             fold = square if side else any_window
-            _save(builder, fold(builder, data, args[1:6], _spread(builder, args[6])), target, args[8])
+            a = fold(builder, data, args[1:6], _spread(builder, args[6]))
+            if step is _sum:
+                doubles = ir.VectorType(ir.DoubleType(), LANES)
+                single = builder.insert_element(ir.Constant(doubles, ir.Undefined), args[7], ir.Constant(_INT32, 0))
+                factors = builder.shuffle_vector(single, single, _mask([0] * LANES))
+                a = builder.fptrunc(builder.fmul(builder.fpext(a, doubles), factors), _VECTOR)
+            _save(builder, a, target, args[9])
             return context.get_dummy_value()
 
-        return types.void(values, position, nx, sx, ny, sy, start, out, place), generate
+        return types.void(values, position, nx, sx, ny, sy, start, factor, out, place), generate
 
     return window
 
