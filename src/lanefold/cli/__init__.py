@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lanefold.cli import models, streams, tables
+from lanefold.cli import models, streams, sweeps, tables
 from lanefold.cli.common import DONE, FINDINGS, USAGE, print_findings, print_json
 from lanefold.diagnostics import LanefoldError
 
@@ -41,6 +41,7 @@ app.command("sim")(streams.sim)
 app.command("cost")(streams.cost)
 app.command("targets")(tables.targets)
 app.command("ops")(tables.ops)
+app.command("sweep")(sweeps.sweep)
 
 
 def main() -> None:

@@ -118,10 +118,12 @@ class PtoSet:
         return check_call(call)
 
 
+def arguments_of(settings: Mapping[str, object]) -> dict[str, object]:
+    """Layouts and options as arguments of the cost functions."""
+    return {_ARGUMENTS.get(key, key.partition(".")[2]): value for key, value in settings.items() if value != ""}
+
+
 def _columns(group: Group, shape: Shape) -> CostColumns:
-    arguments = {
-        _ARGUMENTS.get(key, key.partition(".")[2]): value for key, value in group.settings.items() if value != ""
-    }
     return cost_columns(
         group.op,
         group.dtype,
@@ -129,5 +131,5 @@ def _columns(group: Group, shape: Shape) -> CostColumns:
         target=group.target,
         model=group.model,
         frequency_mhz=group.clock_ghz * 1000,
-        **arguments,  # type: ignore[arg-type]
+        **arguments_of(group.settings),  # type: ignore[arg-type]
     )

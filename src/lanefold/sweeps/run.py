@@ -45,6 +45,8 @@ def sweep(
     *,
     workers: int = 0,
     scheduler: str = "",
+    objective: str = "",
+    skip_unknown: bool | None = None,
     progress: bool = False,
 ) -> SweepTable:
     """Prices many shapes at once, for several operations, element types, layouts, targets and models.
@@ -55,13 +57,16 @@ def sweep(
             a sweep that was interrupted goes on from them.
         workers: local worker processes; 0 evaluates in this process.
         scheduler: address of a Dask scheduler, such as ``tcp://10.0.0.1:8786``.
+        objective: what `SweepTable.best` makes least, in place of the sweep's own.
+        skip_unknown: leave out, and count, rows whose cost is unknown, in place of the sweep's own wish.
         progress: show a progress bar on stderr.
 
     Raises:
         LanefoldError: SWEEP-… for a sweep that cannot be made, with the key and its line.
     """
     _check_workers(workers, scheduler)
-    space = resolve(read_spec(spec))
+    asked = read_spec(spec, objective=objective, skip_unknown=skip_unknown)
+    space = resolve(asked)
     path = Path(output) if output is not None else None
     write = writer_of(path) if path else None
     store = Store(space, path)

@@ -120,14 +120,15 @@ class Spec:
         return self.lines.place(key)
 
 
-def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
-    """The sweep of a TOML file or of a mapping.
+def read_spec(source: str | Path | Mapping[str, Any], **changes: object) -> Spec:
+    """The sweep of a TOML file or of a mapping; ``changes`` that are neither empty nor None replace keys of it.
 
     Raises:
         LanefoldError: SWEEP-… with the key, and the line where there is one.
     """
+    changed = {key: value for key, value in changes.items() if value not in (None, "")}
     if isinstance(source, Mapping):
-        return _spec(source, Lines(""))
+        return _spec({**source, **changed}, Lines(""))
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
@@ -152,7 +153,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
             cures=["correct this line; texts stand in quotes, lists in brackets"],
             place=Place(file=str(path), line=line, column=column),
         ) from None
-    return _spec(data, Lines(text, str(path)))
+    return _spec({**data, **changed}, Lines(text, str(path)))
 
 
 def _line(text: str, number: int) -> str:

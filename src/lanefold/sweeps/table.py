@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,16 @@ class SweepTable:
             )
         return np.concatenate([part.column(name) for part in self.parts()])
 
+    def write_plot(self, path: str | Path, objective: str = "") -> Path:
+        """Writes maps of cost, validity and bounds over the shapes, as a ``.html`` page or a ``.svg`` picture.
+
+        Raises:
+            LanefoldError: SWEEP-OUTPUT for another ending, or a place that cannot be written.
+        """
+        from lanefold.sweeps.plot import write_plot
+
+        return write_plot(self, path, objective)
+
     def rows(self) -> Iterator[dict[str, object]]:
         """The rows as plain data, one after the other; unknown numbers are None."""
         for part in self.parts():
@@ -205,7 +216,7 @@ class SweepTable:
                 }
 
     @property
-    def refusals(self) -> list[dict[str, object]]:
+    def refusals(self) -> list[dict[str, Any]]:
         """The groups without a price, with the finding and the number of configurations."""
         return [
             {"group": group.label, "configurations": self.space.spec.shapes.count, "finding": group.refused.to_dict()}
@@ -224,18 +235,32 @@ class SweepTable:
         Raises:
             LanefoldError: SWEEP-OBJECTIVE if there is no such number, or none is named at all.
         """
-        wanted = objective or self.space.spec.objective
-        if wanted not in OBJECTIVES:
-            raise OBJECTIVE.error(
-                f"{wanted!r} cannot be made least",
-                got=repr(wanted),
-                allowed=", ".join(OBJECTIVES),
-                cures=["use cycles_per_element"],
-            )
+        wanted = self._objective(objective)
         families: dict[tuple[str, str, str, str], list[int]] = {}
         for at, group in enumerate(self.space.groups):
             families.setdefault((group.op, group.dtype, group.target, group.model), []).append(at)
         return [self._best(names, at, wanted) for names, at in families.items()]
+
+    def best_of_group(self, at: int, objective: str = "") -> Best:
+        """The cheapest legal shape of one group.
+
+        Raises:
+            LanefoldError: SWEEP-OBJECTIVE as `best`.
+        """
+        group = self.space.groups[at]
+        names = (group.op, group.dtype, group.target, group.model)
+        return self._best(names, [at], self._objective(objective))
+
+    def _objective(self, objective: str) -> str:
+        wanted = objective or self.space.spec.objective
+        if wanted in OBJECTIVES:
+            return wanted
+        raise OBJECTIVE.error(
+            f"{wanted!r} cannot be made least",
+            got=repr(wanted),
+            allowed=", ".join(OBJECTIVES),
+            cures=["use cycles_per_element"],
+        )
 
     def _best(self, names: tuple[str, str, str, str], groups: Sequence[int], objective: str) -> Best:
         best: tuple[float, int] | None = None
