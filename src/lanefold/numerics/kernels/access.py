@@ -125,3 +125,14 @@ class Access:
                 raise IndexError(problem)
             self._first = self.partition * self.pitch + self.start
         return self._first
+
+
+def checked(target: Access, size: int) -> int:
+    """Position of the first element of a pattern that is to take ``size`` values.
+
+    Raises:
+        IndexError: if it has another number of elements or does not stay inside its memory.
+    """
+    if size != target.channels * target.elements:
+        raise IndexError(f"{size} values for a pattern of {target.channels * target.elements} elements")
+    return target.first

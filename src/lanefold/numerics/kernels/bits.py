@@ -123,7 +123,7 @@ def fold_whole(
     """Fold a pattern of whole numbers of up to 32 bits; ``out`` has one int64 per lane.
 
     ``like`` is a value of the type of the elements, which have ``width`` bits; ``inner`` and ``pairs`` are those of the
-    float folds. With ``raw`` the bits are folded and zero-extended results are given, without it int32 values.
+    float serial. With ``raw`` the bits are folded and zero-extended results are given, without it int32 values.
     """
     nums, strides, kept, _ = dims_of(pairs, inner, pairs.shape[0])
     within, onwards, depth, total = dims_of(pairs, 0, inner)

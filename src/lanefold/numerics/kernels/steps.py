@@ -48,6 +48,18 @@ def smaller(a: Any, x: Any) -> Any:
 
 
 @compiled
+def above(a: Any, x: Any) -> Any:
+    """The larger of two where ``a`` is no NaN; one in ``x`` is skipped, ties keep ``a``."""
+    return x if x > a else a
+
+
+@compiled
+def below(a: Any, x: Any) -> Any:
+    """The smaller of two where ``a`` is no NaN; one in ``x`` is skipped, ties keep ``a``."""
+    return x if x < a else a
+
+
+@compiled
 def is_truth(op: Any) -> Any:
     """Whether an operator yields 1 or 0."""
     return LOGICAL_AND <= op <= LOGICAL_XOR or IS_EQUAL <= op <= IS_LE

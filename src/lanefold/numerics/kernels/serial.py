@@ -1,8 +1,8 @@
 """Compiled: serial folds of float32 values, many outputs side by side.
 
 Every output is folded strictly in pattern order with one rounding per step. Speed comes from folding several outputs
-("lanes") in the same pass, never from reordering: sixteen lanes that each read runs of their own, a row of neighbouring
-lanes that all take one step, or sixteen neighbouring windows.
+("lanes") in the same pass, never from reordering: sixteen lanes that each read runs of their own, or a row of
+neighbouring lanes that all take one step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lanefold.numerics.kernels.jit import compiled
-from lanefold.numerics.kernels.steps import ADD, AVERAGE, MAX, MIN, larger, smaller, step
+from lanefold.numerics.kernels.steps import ADD, AVERAGE, MAX, MIN, above, below, larger, smaller, step
 from lanefold.numerics.kernels.vector import (
     LANES,
     STREAM,
@@ -21,22 +21,9 @@ from lanefold.numerics.kernels.vector import (
     add_block_float16,
     add_block_int8,
     add_block_uint8,
-    add_square_1x2,
-    add_square_1x3,
-    add_square_2x2,
-    add_square_2x3,
-    add_window_1,
-    add_window_2,
     max_run,
-    max_square_1x2,
-    max_square_1x3,
-    max_square_2x2,
-    max_square_2x3,
-    max_window_1,
-    max_window_2,
     min_run,
     peek,
-    poke,
 )
 from lanefold.numerics.kernels.walk import BF16, F16, F32, I8, U8, advance, dims_of, load_run
 
@@ -76,21 +63,11 @@ def _extreme(op: Any, values: Any, at: Any, count: Any, a: Any, rows: Any) -> An
     else:
         min_run(values, at, blocks, rows)
     for i in range(LANES):
-        a = _above(a, rows[i]) if op == MAX else _below(a, rows[i])
+        a = above(a, rows[i]) if op == MAX else below(a, rows[i])
     for i in range(at + blocks * STREAM, at + count):
         x = peek(values, i, _ZERO)
-        a = _above(a, x) if op == MAX else _below(a, x)
+        a = above(a, x) if op == MAX else below(a, x)
     return a
-
-
-@compiled
-def _above(a: Any, x: Any) -> Any:
-    return x if x > a else a
-
-
-@compiled
-def _below(a: Any, x: Any) -> Any:
-    return x if x < a else a
 
 
 @compiled
@@ -257,10 +234,10 @@ def _eight_rows(op: Any, values: Any, at: Any, acc: Any) -> None:
             acc[i] = (a + peek(values, p6 + i, _ZERO)) + peek(values, p7 + i, _ZERO)
     else:
         for i in range(acc.size):
-            a = _above(_above(acc[i], peek(values, p0 + i, _ZERO)), peek(values, p1 + i, _ZERO))
-            a = _above(_above(a, peek(values, p2 + i, _ZERO)), peek(values, p3 + i, _ZERO))
-            a = _above(_above(a, peek(values, p4 + i, _ZERO)), peek(values, p5 + i, _ZERO))
-            acc[i] = _above(_above(a, peek(values, p6 + i, _ZERO)), peek(values, p7 + i, _ZERO))
+            a = above(above(acc[i], peek(values, p0 + i, _ZERO)), peek(values, p1 + i, _ZERO))
+            a = above(above(a, peek(values, p2 + i, _ZERO)), peek(values, p3 + i, _ZERO))
+            a = above(above(a, peek(values, p4 + i, _ZERO)), peek(values, p5 + i, _ZERO))
+            acc[i] = above(above(a, peek(values, p6 + i, _ZERO)), peek(values, p7 + i, _ZERO))
 
 
 @compiled
@@ -317,136 +294,6 @@ def _fold_rows(memory: Any, table: Any, task: Any, real: Any, start: Any, lane_d
             acc = out[row + left : row + left + wide]
             _fold_row(memory, table, task, real, base + left * strides[0], strides[0], dims, work, acc)
         base = advance(index, nums, strides, 1, kept, base)
-
-
-@compiled
-def _one_row(
-    values: Any, op: Any, value: Any, position: Any, spacing: Any, shape: Any, count: Any, out: Any, at: Any
-) -> None:
-    wide, right, tall, down = shape
-    for lane in range(count):
-        a = value
-        for y in range(tall):
-            for x in range(wide):
-                here = peek(values, position + lane * spacing + y * down + x * right, _ZERO)
-                a = a + here if op == ADD else _above(a, here)
-        poke(out, at + lane, a)
-
-
-@compiled
-def _sum_plane(
-    values: Any, value: Any, factor: Any, base: Any, lanes: Any, shape: Any, side: Any, out: Any, place: Any
-) -> None:
-    # The last sixteen outputs of a row overlap those before; they are folded anew, not twice.
-    wide, right, tall, down = shape
-    count, spacing, rows, onward = lanes
-    for row in range(rows):
-        left = 0
-        while left < count:
-            left = min(left, count - LANES)
-            position, at = base + row * onward + left * spacing, place + row * count + left
-            if spacing == 2 and side == 3:
-                add_square_2x3(values, position, wide, right, tall, down, value, factor, out, at)
-            elif spacing == 2 and side == 2:
-                add_square_2x2(values, position, wide, right, tall, down, value, factor, out, at)
-            elif spacing == 2:
-                add_window_2(values, position, wide, right, tall, down, value, factor, out, at)
-            elif side == 3:
-                add_square_1x3(values, position, wide, right, tall, down, value, factor, out, at)
-            elif side == 2:
-                add_square_1x2(values, position, wide, right, tall, down, value, factor, out, at)
-            else:
-                add_window_1(values, position, wide, right, tall, down, value, factor, out, at)
-            left += LANES
-
-
-@compiled
-def _max_plane(values: Any, value: Any, base: Any, lanes: Any, shape: Any, side: Any, out: Any, place: Any) -> None:
-    # The last sixteen outputs of a row overlap those before; they are folded anew, not twice.
-    wide, right, tall, down = shape
-    count, spacing, rows, onward = lanes
-    for row in range(rows):
-        left = 0
-        while left < count:
-            left = min(left, count - LANES)
-            position, at = base + row * onward + left * spacing, place + row * count + left
-            if spacing == 2 and side == 3:
-                max_square_2x3(values, position, wide, right, tall, down, value, 1.0, out, at)
-            elif spacing == 2 and side == 2:
-                max_square_2x2(values, position, wide, right, tall, down, value, 1.0, out, at)
-            elif spacing == 2:
-                max_window_2(values, position, wide, right, tall, down, value, 1.0, out, at)
-            elif side == 3:
-                max_square_1x3(values, position, wide, right, tall, down, value, 1.0, out, at)
-            elif side == 2:
-                max_square_1x2(values, position, wide, right, tall, down, value, 1.0, out, at)
-            else:
-                max_window_1(values, position, wide, right, tall, down, value, 1.0, out, at)
-            left += LANES
-
-
-@compiled
-def _finish_row(mode: Any, factor: Any, negate: Any, count: Any, out: Any, at: Any) -> None:
-    single = np.float32(factor)
-    if mode == TIMES_DOUBLE:
-        for i in range(at, at + count):
-            poke(out, i, np.float32(np.float64(peek(out, i, _ZERO)) * factor))
-    elif mode == TIMES_FLOAT:
-        for i in range(at, at + count):
-            poke(out, i, np.float32(peek(out, i, _ZERO) * single))
-    if negate:
-        for i in range(at, at + count):
-            poke(out, i, np.float32(-peek(out, i, _ZERO)))
-
-
-@compiled
-def _plane(
-    memory: Any, op: Any, value: Any, end: Any, base: Any, lanes: Any, shape: Any, reach: Any, out: Any, place: Any
-) -> None:
-    mode, factor, negate = end
-    count, spacing, rows, onward = lanes
-    side = shape[0] if shape[0] == shape[2] and shape[1] == 1 else 0
-    # A vector of every second element may read one element beyond the last, which may be the end of the memory.
-    safe = base + reach + max((rows - 1) * onward, 0) <= memory.size // 4
-    if not safe:
-        for row in range(rows):
-            _one_row(memory, op, value, base + row * onward, spacing, shape, count, out, place + row * count)
-    elif op == ADD:
-        # These sums come multiplied.
-        _sum_plane(memory, value, factor if mode == TIMES_DOUBLE else 1.0, base, lanes, shape, side, out, place)
-        mode = PLAIN if mode == TIMES_DOUBLE else mode
-    else:
-        _max_plane(memory, value, base, lanes, shape, side, out, place)
-    if mode != PLAIN or negate:
-        _finish_row(mode, factor, negate, count * rows, out, place)
-
-
-@compiled
-def _fold_windows(
-    memory: Any, op: Any, value: Any, start: Any, lane_dims: Any, dims: Any, end: Any, out: Any, home: Any
-) -> None:
-    nums, strides, kept, total = lane_dims
-    inner, onwards, depth, _ = dims
-    each, first, pitch = home
-    index = np.zeros(nums.size, np.int64)
-    shape = (inner[0], onwards[0], inner[1] if depth == 2 else 1, onwards[1] if depth == 2 else 0)
-    count = nums[0]
-    # Rows of outputs are taken together unless results of several channels would be.
-    rows = nums[1] if kept > 1 and each % (count * nums[1]) == 0 else 1
-    lanes = (count, strides[0], rows, strides[1] if rows > 1 else 0)
-    reach = count * strides[0] + 1 + max((shape[0] - 1) * shape[1], 0) + max((shape[2] - 1) * shape[3], 0)
-    low = 2 if rows > 1 else 1
-    base = start
-    place = first
-    left = each
-    for _ in range(0, total, count * rows):
-        if left == 0:
-            place += pitch - each
-            left = each
-        _plane(memory, op, value, end, base, lanes, shape, reach, out, place)
-        place += count * rows
-        left -= count * rows
-        base = advance(index, nums, strides, low, kept, base)
 
 
 @compiled
@@ -512,31 +359,6 @@ def fold_rows(
     real = (np.float32(numbers[0]), np.float32(numbers[1]), np.float32(numbers[2]))
     _fold_rows(memory, table, (codec, op, begin), real, start, (nums, strides, kept), dims, out)
     _finish(finish, numbers[3], negate, out)
-
-
-@compiled
-def fold_windows(
-    memory: Any,
-    op: Any,
-    start: Any,
-    finish: Any,
-    negate: Any,
-    inner: Any,
-    pairs: Any,
-    numbers: Any,
-    out: Any,
-    each: Any,
-    first: Any,
-    pitch: Any,
-) -> None:
-    """As `fold_runs` for add and max of float32 from a start value over at most two dims.
-
-    The innermost lane dim has at least sixteen lanes that are one or two elements apart. Results go to the bytes
-    ``out``: ``each`` of them side by side from position ``first`` on, the next ones ``pitch`` further.
-    """
-    end = (finish, numbers[3], negate)
-    lane_dims, dims = dims_of(pairs, inner, pairs.shape[0]), dims_of(pairs, 0, inner)
-    _fold_windows(memory, op, np.float32(numbers[0]), start, lane_dims, dims, end, out, (each, first, pitch))
 
 
 @compiled
