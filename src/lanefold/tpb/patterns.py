@@ -58,6 +58,7 @@ class Access:
             last pair is innermost and fastest.
         name: what the user calls the operand, for findings.
         offset: elements between the first element of its memory location and its own.
+        register: address register that holds the start address in place of memory, partition and byte.
     """
 
     memory: Memory
@@ -67,6 +68,7 @@ class Access:
     pattern: tuple[Pair, ...]
     name: str = ""
     offset: int = 0
+    register: int | None = None
 
     @property
     def channels(self) -> int:
@@ -187,13 +189,16 @@ def check_num(num: int, place: Place) -> int:
 
 
 def address_word(access: Access, generation: isa.Generation, place: Place | None = None) -> int:
-    """The immediate ADDR4 word of an operand's first element.
+    """The ADDR4 word of an operand's first element, or of the register that holds its address.
 
-    SBUF: partition << 18 | byte; PSUM: base 0x2000000 + partition << 15 + byte. Source: ADDR4, immediate form.
+    SBUF: partition << 18 | byte; PSUM: base 0x2000000 + partition << 15 + byte; register: 0x80000000 | number.
+    Source: ADDR4, immediate and register form.
 
     Raises:
         LanefoldError: if the memory is not on chip or the start lies outside it.
     """
+    if access.register is not None:
+        return isa.ADDRESS_REGISTER_BIT | access.register
     geometry = isa.GEOMETRY[generation]
     where = place or Place(operand=access.name)
     if access.memory == "SB":

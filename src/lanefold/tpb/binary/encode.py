@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol
 
@@ -23,6 +24,11 @@ _SHARED_VALUE = Rule(
     "TPB-SYNC-SHARED-VALUE",
     "A wait and an update of one bundle share semaphore_value; both may use it only with the same value.",
     "Bundle events: shared operand",
+)
+_FIXED_START = Rule(
+    "TPB-OPERAND-REGISTER-START",
+    "Operands walked backwards or in chunks start at an address that the encoder computes, not at a register.",
+    "ADDR4, register form; Pool Engine, MAX8; Pool Encoding 5",
 )
 _COLUMN = Rule(
     "TPB-COLUMN",
@@ -216,8 +222,20 @@ def _forward(
 
 
 def _backward(access: Access, generation: isa.Generation, instruction: Instruction) -> tuple[int, Slots]:
+    _check_start(access, instruction)
     moved, packed = reversed_slots(access, instruction.place("ap", access.name))
     return _descriptor(moved, generation, packed, instruction)
+
+
+def _check_start(access: Access, instruction: Instruction) -> None:
+    if access.register is not None:
+        raise _FIXED_START.error(
+            f"operand {access.name} starts at register {access.register}",
+            got=f"r{access.register}",
+            allowed="an operand at a known place",
+            place=instruction.place(operand=access.name),
+            cures=["place the operand in SB or PSUM and give it as a physical_ap"],
+        )
 
 
 def _typed(instruction: Instruction, source: Access, out: Access, generation: isa.Generation) -> Fields:
@@ -342,6 +360,8 @@ def _iota(i: Instruction, generation: isa.Generation, reading: isa.Reading) -> l
 def _gather(i: Instruction, generation: isa.Generation, reading: isa.Reading) -> list[Made]:
     table, indices = i.ins
     out = i.outs[0]
+    if table.elements > isa.GATHER_CHUNK:
+        _check_start(table, i)
     step = next((step for step, num in table.free if num != 1), 1)
     element = by_name(table.dtype)
     lookup = _typed(i, indices, out, generation) | {
@@ -351,14 +371,8 @@ def _gather(i: Instruction, generation: isa.Generation, reading: isa.Reading) ->
     made: list[list[Made]] = []
     for start in range(0, table.elements, isa.GATHER_CHUNK):
         length = min(isa.GATHER_CHUNK, table.elements - start)
-        chunk = Access(
-            table.memory,
-            table.partition,
-            table.byte + start * step * element.bytes,
-            table.dtype,
-            (table.pattern[0], (step, length)),
-            table.name,
-        )
+        moved = table.byte + start * step * element.bytes
+        chunk = replace(table, byte=moved, pattern=(table.pattern[0], (step, length)))
         load = {
             "src": _forward(chunk, generation, i, keep_unit=True),
             "in_dtype": element.tag(generation),

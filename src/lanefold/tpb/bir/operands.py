@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import msgspec
 
-from lanefold.diagnostics import Cure, Place, Rule
+from lanefold.diagnostics import Cure, LanefoldError, Place, Rule
 from lanefold.numerics.dtypes import by_name, nearest_names
 from lanefold.tpb import isa
 from lanefold.tpb.binary import joined_sync
+from lanefold.tpb.bir.form import NOT_FINITE, bad_form
+from lanefold.tpb.bir.records import (
+    InstructionRecord,
+    MemoryLocation,
+    Operand,
+    PhysicalAp,
+    RegisterAp,
+    read_entry,
+)
 from lanefold.tpb.instruction import Instruction, Sync
 from lanefold.tpb.patterns import Access, Memory
 
-_FORM = Rule(
-    "TPB-BIR-FORM",
-    "A BIR instruction, operand or allocation has the keys of its record, each of the right kind.",
-    "BIR JSON record schema",
-    usage=True,
-)
 _MEMREF = Rule(
     "TPB-BIR-MEMREF",
     "An operand's memref names an allocation of its function.",
@@ -36,58 +40,29 @@ _ELEMENT = Rule(
     "An operand has the element type of its memory location.",
     "BIR simulator: access patterns",
 )
+_KIND = Rule(
+    "TPB-BIR-OPERAND-KIND",
+    "Operands of this leg have a known place (physical_ap) or a start address in one register (register_ap).",
+    "Access-pattern encoder dispatch; ADDR4, register form",
+)
+_REGISTER = Rule(
+    "TPB-OPERAND-REGISTER",
+    "A register address names one of the 64 address registers and has no offset register.",
+    "ADDR4, register form; access-pattern encoder dispatch",
+)
+_UNCONDITIONAL = Rule(
+    "TPB-BIR-UNCONDITIONAL",
+    "Instructions of this leg run unconditionally and read their operands directly.",
+    "Pool Encoding; BIR JSON record schema: predicates, indirection_ins",
+)
 _SYNC = Rule(
     "TPB-SYNC-ONE",
     "A bundle carries at most one wait and one update.",
     "Bundle events",
 )
 
-_OPERAND_KEYS = ("ins", "outs")
-_HEADER_KEYS = frozenset(
-    {
-        "opcode",
-        "name",
-        "engine",
-        "engine_id",
-        "origin",
-        "scheduled_start",
-        "scheduled_end",
-        "optin_passes",
-        "dependencies",
-        "loop_carried_dependencies",
-        "unroll_dependencies",
-        "sync_info",
-        "indirection_ins",
-        "debug",
-        "loopnest",
-        "predicates",
-        "order",
-        "node",
-        *_OPERAND_KEYS,
-    }
-)
-"""Keys that any instruction may carry beside its own."""
-
-
-class PhysicalAp(msgspec.Struct, tag_field="kind", tag="physical_ap"):
-    """An operand at a known place: (step, num) pairs outermost first and an offset, both in elements."""
-
-    ap: list[tuple[int, int]]
-    dtype: str
-    memref: str
-    memsetref: str = ""
-    offset: int = 0
-
-
-class MemoryLocation(msgspec.Struct):
-    """Where a tensor lies: ``addr`` is a byte inside a partition, ``base`` its first partition, ``dims`` its size."""
-
-    type: str
-    addr: int = 0
-    base: int = 0
-    bank: int = 0
-    dims: list[int] = []
-    dtype: str = ""
+REGISTER_LOCATION = "REG"
+"""Type of allocations that are registers; their ``addr`` is taken as the register number (our convention)."""
 
 
 class OnWait(msgspec.Struct):
@@ -110,102 +85,169 @@ def instruction(bir: Mapping[str, Any], allocations: Mapping[str, Any]) -> Instr
     """The typed form of one BIR-JSON instruction.
 
     Args:
-        bir: the instruction record, operands of kind ``physical_ap``.
+        bir: the instruction record, operands of kind ``physical_ap`` or ``register_ap``.
         allocations: memref to memory location: ``type`` (``SB`` or ``PSUM``), ``base`` partition, ``addr`` byte,
             ``bank``, ``dims`` [partitions, bytes per partition], ``dtype``.
 
     Raises:
         LanefoldError: where a record lacks a key, a memref is unknown or an operand is not on chip.
     """
-    name = str(bir.get("name", ""))
-    opcode = bir.get("opcode")
-    if not isinstance(opcode, str):
-        raise _bad_form("the instruction has no opcode", got=opcode, allowed=", ".join(isa.BIR_BY_OPCODE), name=name)
-    operands: dict[str, tuple[Access, ...]] = {}
-    for key in _OPERAND_KEYS:
-        listed = bir.get(key)
-        if not isinstance(listed, list):
-            raise _bad_form(f"{key} is not a list of operands", got=listed, allowed="a list", name=name, field=key)
-        operands[key] = tuple(_access(operand, allocations, name) for operand in listed)
-    own = {key: value for key, value in bir.items() if key not in _HEADER_KEYS}
+    if not isinstance(bir, Mapping):
+        raise bad_form("the instruction is not an object", got=bir, allowed="an object", place=Place())
+    entry = read_entry({**bir, "ins": bir.get("ins"), "outs": bir.get("outs")}, Place())
+    record = entry if isinstance(entry, InstructionRecord) else InstructionRecord.read(bir, Place())
+    return typed(record, allocations, record.own())
+
+
+def typed(record: InstructionRecord, allocations: Mapping[str, Any], own: Mapping[str, Any]) -> Instruction:
+    """The typed form of an instruction record; ``own`` are the operation's keys to take along.
+
+    Raises:
+        LanefoldError: as `instruction`.
+    """
+    place = Place(node=record.node, instruction=record.name or record.opcode)
+    _check_unconditional(record, place)
     made = Instruction(
-        opcode,
-        operands["ins"],
-        operands["outs"],
-        own,
-        engine=str(bir.get("engine", "Unassigned")),
-        name=name,
-        node=str(bir.get("node", "")),
+        record.opcode,
+        tuple(_access(operand, allocations, place) for operand in record.ins),
+        tuple(_access(operand, allocations, place) for operand in record.outs),
+        _attributes(record.opcode, own),
+        engine=record.engine,
+        name=record.name,
+        node=record.node,
     )
-    info = bir.get("sync_info")
-    if info:
-        made = _with_sync(made, info)
+    return _with_sync(made, record.sync_info) if record.sync_info else made
+
+
+def _check_unconditional(record: InstructionRecord, place: Place) -> None:
+    for name in ("predicates", "indirection_ins"):
+        if getattr(record, name):
+            raise _UNCONDITIONAL.error(
+                f"{record.opcode} has {name}",
+                got=repr(getattr(record, name))[:120],
+                allowed=f"no {name}",
+                place=Place(node=place.node, instruction=place.instruction, field=name),
+                cures=[Cure("run the instruction without it, or keep it for the compiler that wrote it", {name: None})],
+            )
+
+
+def _attributes(opcode: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The operation's keys with floats and pairs in the types that the encoder takes."""
+    row = isa.BIR_BY_OPCODE.get(opcode)
+    kinds = {attribute.name: attribute.type for attribute in row.attributes} if row else {}
+    made = dict(own)
+    for name, value in own.items():
+        if kinds.get(name) == "float" and isinstance(value, str):
+            made[name] = NOT_FINITE.get(value, value)
+        elif kinds.get(name) == "pattern" and isinstance(value, list):
+            made[name] = [_pair(item) for item in value]
     return made
 
 
-def _bad_form(message: str, *, got: object, allowed: str, name: str, field: str = "") -> Exception:
-    return _FORM.error(
-        message,
-        got=repr(got)[:120],
-        allowed=allowed,
-        place=Place(instruction=name, field=field),
-        cures=["write the record as the BIR JSON schema has it"],
+def _pair(item: Any) -> Any:
+    """A pair, also where it is written as an object."""
+    if isinstance(item, Mapping) and item.keys() == {"step", "num"}:
+        return [item["step"], item["num"]]
+    return item
+
+
+def _access(operand: Operand, allocations: Mapping[str, Any], place: Place) -> Access:
+    if isinstance(operand, RegisterAp):
+        return _register_access(operand, allocations, place)
+    if not isinstance(operand, PhysicalAp) or operand.dynamic_ap_info:
+        kind = "dynamic physical_ap" if isinstance(operand, PhysicalAp) else operand.kind
+        raise _KIND.error(
+            f"an operand is a {kind}",
+            got=kind,
+            allowed="physical_ap, register_ap",
+            place=place,
+            cures=["let the compiler's address lowering turn it into a physical_ap or register_ap first"],
+        )
+    here = Place(node=place.node, instruction=place.instruction, operand=operand.memref)
+    location = _location(operand, allocations, here)
+    memory = _memory(location, here)
+    element = by_name(operand.dtype)
+    start = operand.offset * element.bytes
+    # A missing or zero partition step has no row to cross, so the offset stays inside the home partition.
+    row = (operand.ap[0][0] if operand.ap else 0) * element.bytes
+    rows, byte = divmod(start, row) if row > 0 else (0, start)
+    home = location.addr if memory == "SB" else location.bank * isa.GEOMETRY["v2"].psum_bank_bytes + location.addr
+    pattern = tuple((step, num) for step, num in operand.ap)
+    return Access(memory, location.base + rows, home + byte, operand.dtype, pattern, operand.memref, operand.offset)
+
+
+def _register_access(operand: RegisterAp, allocations: Mapping[str, Any], place: Place) -> Access:
+    here = Place(node=place.node, instruction=place.instruction, operand=str(operand.regref))
+    number = _register_number(operand, allocations, here)
+    if operand.reg_ap_offset or not 0 <= number < isa.ADDRESS_REGISTERS:
+        got = f"offset {operand.reg_ap_offset}" if operand.reg_ap_offset else str(number)
+        raise _REGISTER.error(
+            f"register operand {operand.regref} with {got}",
+            got=got,
+            allowed=f"register 0 to {isa.ADDRESS_REGISTERS - 1}, no reg_ap_offset",
+            place=here,
+            cures=["add the offset into the address register beforehand, and name one of r0 to r63"],
+        )
+    pattern = tuple((step, num) for step, num in operand.ap)
+    by_name(operand.dtype)
+    return Access("SB", 0, 0, operand.dtype, pattern, str(operand.regref), register=number)
+
+
+def _register_number(operand: RegisterAp, allocations: Mapping[str, Any], place: Place) -> int:
+    """The number of a register that is given as a number, as ``r5``, or by a REG allocation's name."""
+    if isinstance(operand.regref, int):
+        return operand.regref
+    if operand.regref in allocations:
+        location = _as_location(allocations[operand.regref], operand.regref, place)
+        if location.type == REGISTER_LOCATION:
+            return location.addr
+    digits = operand.regref.removeprefix("r")
+    if digits.isascii() and digits.isdigit() and len(digits) < 10:
+        return int(digits)
+    raise _REGISTER.error(
+        f"{operand.regref!r} names no register",
+        got=operand.regref,
+        allowed=f"r0 to r{isa.ADDRESS_REGISTERS - 1}, a number, or the name of a {REGISTER_LOCATION} allocation",
+        place=place,
+        cures=[Cure("write r0", {"regref": "r0"})],
     )
 
 
-def _access(operand: object, allocations: Mapping[str, Any], name: str) -> Access:
-    try:
-        parsed = msgspec.convert(operand, PhysicalAp)
-    except msgspec.ValidationError as error:
-        raise _bad_form(
-            f"an operand is not a physical_ap: {error}",
-            got=operand,
-            allowed="{kind: physical_ap, ap, dtype, memref, offset}",
-            name=name,
-        ) from None
-    place = Place(instruction=name, operand=parsed.memref)
-    location = _location(parsed, allocations, place)
-    memory = _memory(location, place)
-    element = by_name(parsed.dtype)
-    start = parsed.offset * element.bytes
-    # A missing or zero partition step has no row to cross, so the offset stays inside the home partition.
-    row = (parsed.ap[0][0] if parsed.ap else 0) * element.bytes
-    rows, byte = divmod(start, row) if row > 0 else (0, start)
-    home = location.addr if memory == "SB" else location.bank * isa.GEOMETRY["v2"].psum_bank_bytes + location.addr
-    pattern = tuple((step, num) for step, num in parsed.ap)
-    return Access(memory, location.base + rows, home + byte, parsed.dtype, pattern, parsed.memref, parsed.offset)
-
-
-def _location(parsed: PhysicalAp, allocations: Mapping[str, Any], place: Place) -> MemoryLocation:
-    if parsed.memref not in allocations:
+def _location(operand: PhysicalAp, allocations: Mapping[str, Any], place: Place) -> MemoryLocation:
+    if operand.memref not in allocations:
         names = list(allocations)
-        near = nearest_names(parsed.memref, names) if names else []
+        near = nearest_names(operand.memref, names) if names else []
         raise _MEMREF.error(
-            f"memref {parsed.memref!r} names no allocation",
-            got=parsed.memref,
+            f"memref {operand.memref!r} names no allocation",
+            got=operand.memref or "nothing",
             allowed=", ".join(names) or "the function has no allocations",
             place=place,
             cures=[f"write {near[0]}" if near else "allocate the tensor"],
         )
-    found = allocations[parsed.memref]
-    try:
-        location = found if isinstance(found, MemoryLocation) else msgspec.convert(found, MemoryLocation)
-    except msgspec.ValidationError as error:
-        raise _bad_form(
-            f"allocation {parsed.memref} is not a memory location: {error}",
-            got=found,
-            allowed="{type, addr, base, bank, dims, dtype}",
-            name=place.instruction,
-        ) from None
-    if location.dtype and location.dtype != parsed.dtype:
+    location = _as_location(allocations[operand.memref], operand.memref, place)
+    if location.dtype and location.dtype != operand.dtype:
         raise _ELEMENT.error(
-            f"operand {parsed.memref} is {parsed.dtype}, its memory location {location.dtype}",
-            got=parsed.dtype,
+            f"operand {operand.memref} is {operand.dtype}, its memory location {location.dtype}",
+            got=operand.dtype or "nothing",
             allowed=location.dtype,
             place=place,
             cures=[Cure(f"use {location.dtype}", {"dtype": location.dtype})],
         )
     return location
+
+
+def _as_location(found: Any, name: str, place: Place) -> MemoryLocation:
+    if isinstance(found, MemoryLocation):
+        return found
+    try:
+        return MemoryLocation.read(found, place)
+    except LanefoldError as error:
+        raise bad_form(
+            f"allocation {name} is not a memory location: {error.diagnostics[0].message}",
+            got=found,
+            allowed="{type, addr, base, bank, dims, dtype}",
+            place=place,
+        ) from None
 
 
 def _memory(location: MemoryLocation, place: Place) -> Memory:
@@ -215,32 +257,37 @@ def _memory(location: MemoryLocation, place: Place) -> Memory:
         return "PSUM"
     raise _PLACED.error(
         f"operand {place.operand} lies in {location.type}",
-        got=location.type,
+        got=location.type or "nothing",
         allowed="SB, PSUM",
         place=place,
         cures=[Cure("load the tensor into the state buffer first", {"type": "SB"})],
     )
 
 
-def _with_sync(made: Instruction, info: object) -> Instruction:
-    place = made.place("sync_info")
+_Event = TypeVar("_Event", OnWait, OnUpdate)
+
+
+def _events(info: Any, key: str, kind: type[_Event], made: Instruction) -> list[_Event]:
     try:
-        waits = msgspec.convert(info.get("on_wait", []), list[OnWait])  # type: ignore[attr-defined]
-        updates = msgspec.convert(info.get("on_update", []), list[OnUpdate])  # type: ignore[attr-defined]
-    except (msgspec.ValidationError, AttributeError) as error:
-        raise _bad_form(
+        return msgspec.convert(info.get(key, []), list[kind])  # type: ignore[valid-type]
+    except (msgspec.ValidationError, AttributeError, OverflowError) as error:
+        raise bad_form(
             f"sync_info is malformed: {error}",
             got=info,
             allowed="{on_wait: [{id, wait_value}], on_update: [{id, update_value}]}",
-            name=made.name,
-            field="sync_info",
+            place=made.place("sync_info"),
         ) from None
+
+
+def _with_sync(made: Instruction, info: object) -> Instruction:
+    waits = _events(info, "on_wait", OnWait, made)
+    updates = _events(info, "on_update", OnUpdate, made)
     if len(waits) > 1 or len(updates) > 1:
         raise _SYNC.error(
             f"{len(waits)} waits and {len(updates)} updates",
             got=f"{len(waits)} waits, {len(updates)} updates",
             allowed="at most one of each",
-            place=place,
+            place=made.place("sync_info"),
             cures=["move the others to event-semaphore bundles of their own"],
         )
     wait = Sync(_mode("wait_mode", waits[0].mode, made), waits[0].id, value=waits[0].wait_value) if waits else Sync()
@@ -249,26 +296,35 @@ def _with_sync(made: Instruction, info: object) -> Instruction:
         first = updates[0]
         mode = first.mode or ("SEM_INC_COMPLETE" if first.update_value == 1 else "SEM_ADD_IMM_COMPLETE")
         update = Sync(update_mode=_mode("update_mode", mode, made), update_index=first.id, value=first.update_value)
-    return Instruction(
-        made.opcode,
-        made.ins,
-        made.outs,
-        made.attributes,
-        made.engine,
-        made.name,
-        made.node,
-        joined_sync(wait, update, made),
-    )
+    return replace(made, sync=joined_sync(wait, update, made))
 
 
 def _mode(table: str, name: str, made: Instruction) -> int:
     for value in isa.ENUMS[table]:
         if value.name == name:
             return value.number
-    raise _bad_form(
+    raise bad_form(
         f"{table} {name!r} does not exist",
         got=name,
         allowed=", ".join(value.name for value in isa.ENUMS[table]),
-        name=made.name,
-        field="sync_info",
+        place=made.place("sync_info"),
+        cure=f"write {isa.ENUMS[table][1].name}",
+    )
+
+
+def check_mode(table: str, number: int, made: Instruction) -> str:
+    """The name of a wait or update mode.
+
+    Raises:
+        LanefoldError: ``TPB-BIR-FORM`` if the number has none.
+    """
+    for value in isa.ENUMS[table]:
+        if value.number == number:
+            return value.name
+    raise bad_form(
+        f"{table} {number} has no name",
+        got=number,
+        allowed=", ".join(str(value.number) for value in isa.ENUMS[table]),
+        place=made.place("sync_info"),
+        cure=f"use {isa.ENUMS[table][1].number}, {isa.ENUMS[table][1].name}",
     )

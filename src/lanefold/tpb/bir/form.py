@@ -1,0 +1,64 @@
+"""The rule that BIR JSON keeps its form, and values as JSON holds them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from lanefold.diagnostics import LanefoldError, Place, Rule
+
+FORM = Rule(
+    "TPB-BIR-FORM",
+    "A BIR instruction, operand or allocation has the keys of its record, each of the right kind.",
+    "BIR JSON record schema",
+    usage=True,
+)
+
+NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+"""Floats that JSON cannot hold and the strings that stand for them."""
+
+_MOST_SHOWN = 120
+
+
+def bad_form(message: str, *, got: object, allowed: str, place: Place, cure: str = "") -> LanefoldError:
+    """The exception for a record that lacks a key or has one of the wrong kind."""
+    return FORM.error(
+        message,
+        got=repr(got)[:_MOST_SHOWN],
+        allowed=allowed,
+        place=place,
+        cures=[cure or "write the record as the BIR JSON schema has it"],
+    )
+
+
+def plain(value: object, place: Place) -> Any:
+    """A copy of a value in the types of JSON; infinities and NaN become strings.
+
+    Raises:
+        LanefoldError: ``TPB-BIR-FORM`` for values that JSON has no form for.
+    """
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else float_name(value)
+    if isinstance(value, (list, tuple)):
+        return [plain(item, place) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: plain(item, place) for key, item in value.items()}
+    number = getattr(value, "item", None)
+    if callable(number) and getattr(value, "shape", None) == ():
+        return plain(number(), place)
+    raise bad_form(
+        f"a {type(value).__name__} has no form in JSON",
+        got=value,
+        allowed="objects with text keys, lists, text, numbers, true, false, null",
+        place=place,
+    )
+
+
+def float_name(value: float) -> str:
+    """The string that stands for an infinity or NaN."""
+    if math.isnan(value):
+        return "nan"
+    return "inf" if value > 0 else "-inf"
