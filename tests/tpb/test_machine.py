@@ -574,3 +574,26 @@ def test_random_reductions(round_):
             assert np.array_equal(got, want, equal_nan=True)
         else:
             assert got == want
+
+
+def test_trace():
+    machine = Machine("v2")
+    values = np.array([[0.1, 0.2, 0.3, 1e8, 0.4, 0.5]], np.float32)
+    put(machine, 0, 0, values)
+    words = [
+        reduce(4, 1, tensor(at(0, 0), (6,), (1,)), tensor(at(0, 64), (1,), (1,))),
+        pool(1, 1.0, tensor(at(0, 0), (3, 1, 2), (1, 1, 3)), tensor(at(0, 68), (2,), (1,))),
+    ]
+    records = []
+    machine.run(stream(*words), trace=records.append)
+    assert [told["instruction"] for told in records] == ["TensorReduceArithOp", "Pool"]
+    first = records[0]
+    assert first["reads"] == [
+        {"operand": "src", "memory": "SB", "partitions": [0, 0], "bytes": [0, 23], "dtype": "float32", "elements": 6}
+    ]
+    exact = float(values.astype(np.float64).sum())
+    got = float(np.cumsum(values, dtype=np.float32)[-1])
+    assert first["first"] == [got]
+    assert first["ulp"] == abs(got - exact) / 8.0
+    assert records[1]["first"] == [np.float32(0.3), 1e8]
+    assert records[1]["ulp"] == 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from lanefold.numerics.dtypes import Dtype
 from lanefold.numerics.kernels import Access
 from lanefold.tpb import isa
 from lanefold.tpb.binary import Stream, layout
-from lanefold.tpb.machine import counting
+from lanefold.tpb.machine import counting, tracing
 from lanefold.tpb.machine.execute import EXECUTORS
 from lanefold.tpb.machine.options import CHOICES, NUMERICS, Options, options
 from lanefold.tpb.machine.sync import Semaphores, run_together
@@ -69,24 +70,26 @@ class Machine:
         if self.options.uninitialised == "error":
             self._written = {id(memory): np.zeros(memory.shape, np.bool_) for memory in (self.sbuf, self.psum)}
 
-    def run(self, program: Stream | Mapping[str, Stream]) -> None:
+    def run(self, program: Stream | Mapping[str, Stream], trace: tracing.Trace | None = None) -> None:
         """Executes a stream, or the streams of several engines together.
 
         A lone stream runs in order and its waits are taken as met. Streams given by engine name run side by side:
-        each bundle waits for its condition, then acts, then updates.
+        each bundle waits for its condition, then acts, then updates. ``trace`` is called after every bundle with a
+        record of plain data: operands, first results, and the largest distance from the same fold in double.
 
         Raises:
             LanefoldError: before anything is executed if a stream is illegal or reaches outside the memory; later for
                 deadlocks and for the findings of the options ``nan_store`` and ``uninitialised``.
         """
+        execute = self._execute if trace is None else partial(self._traced, trace)
         if isinstance(program, Stream):
             with np.errstate(all="ignore"):
                 for task in self._prepared(program):
-                    self._execute(task)
+                    execute(task)
             return
         prepared = {engine: self._prepared(stream) for engine, stream in program.items()}
         with np.errstate(all="ignore"):
-            run_together(prepared, program, self.semaphores, self._execute)
+            run_together(prepared, program, self.semaphores, execute)
 
     def _prepared(self, stream: Stream) -> list[Task]:
         # The same bundles come again and again in a network; what was checked and located once is kept.
@@ -109,6 +112,11 @@ class Machine:
             # The tasks hold the stream, so that the identity in the key stays its own.
             self._kept[key] = (memories.sbuf, memories.psum, listed)
         return listed
+
+    def _traced(self, trace: tracing.Trace, task: Task) -> None:
+        wanted = tracing.reference(task)
+        self._execute(task)
+        trace(tracing.record(task, Memories(self.sbuf, self.psum), wanted))
 
     def _execute(self, task: Task) -> None:
         if self._written:

@@ -42,7 +42,7 @@ LOWEST = -float(np.finfo(np.float32).max)
 _INT32 = "int32"
 _ADD, _MAX = alu.by_name("add"), alu.by_name("max")
 _AVERAGE = alu.by_name("average")
-_REDUCE_OPS = {value.number: alu.by_name(value.name) for value in isa.ENUMS["reduce_op"]}
+REDUCE_OPS = {value.number: alu.by_name(value.name) for value in isa.ENUMS["reduce_op"]}
 _EVERYTHING = next(value.number for value in isa.ENUMS["reduce_axis"] if value.name == "ALL")
 _SKIP_WRITE = next(value.number for value in isa.ENUMS["index_miss"] if value.name == "SKIP_WRITE")
 _POOL_MAX = isa.BIR_POOL_FUNCTIONS["Max"]
@@ -83,10 +83,20 @@ def inner_slots(task: Task, field: str) -> int:
     return _SUBDIMS[number]
 
 
+def is_pool_max(task: Task) -> bool:
+    """Whether a pooling takes maxima."""
+    return bool(task["pool_func"] == _POOL_MAX)
+
+
+def is_everything(task: Task) -> bool:
+    """Whether a cross-lane fold takes all elements to one."""
+    return bool(task["reduce_axis"] == _EVERYTHING)
+
+
 def pool(machine: Machine, task: Task) -> None:
     """Maximum or average of each window."""
     source, inner = task.src, inner_slots(task, "pool_dim")
-    if task["pool_func"] == _POOL_MAX:
+    if is_pool_max(task):
         start = -math.inf if machine.options.device else LOWEST
         machine.fold(task, source, inner, _MAX, start=start)
         return
@@ -206,12 +216,12 @@ def reciprocal(machine: Machine, task: Task) -> None:
 
 def _command(task: Task) -> alu.AluOp:
     number = task["reduce_op"]
-    op = _REDUCE_OPS.get(number)
+    op = REDUCE_OPS.get(number)
     if op is None:
         raise _NUMBER.error(
             f"reduce_op is {number}",
             got=number,
-            allowed=", ".join(f"{n} {row.name}" for n, row in _REDUCE_OPS.items()),
+            allowed=", ".join(f"{n} {row.name}" for n, row in REDUCE_OPS.items()),
             cures=[Cure("reduce_op 0 adds", {"reduce_op": 0})],
             place=task.place,
         )
@@ -219,7 +229,7 @@ def _command(task: Task) -> alu.AluOp:
 
 
 def _across(machine: Machine, task: Task, source: Access) -> None:
-    everything = task["reduce_axis"] == _EVERYTHING
+    everything = is_everything(task)
     op = _command(task)
     wraps = machine.options.device and source.dtype.name == task.dst.dtype.name == _INT32
     if wraps and op is not _AVERAGE:
@@ -238,7 +248,7 @@ def cross_lane(machine: Machine, task: Task) -> None:
 
 def cross_lane_bits(machine: Machine, task: Task) -> None:
     """Bitwise fold across partitions."""
-    everything = task["reduce_axis"] == _EVERYTHING
+    everything = is_everything(task)
     machine.write_codes(task, kernels.cross_lane_whole(task.src, _command(task), everything=everything))
 
 
@@ -249,7 +259,7 @@ def transposed_cross_lane(machine: Machine, task: Task) -> None:
 
 def transposed_cross_lane_bits(machine: Machine, task: Task) -> None:
     """Exchange in 32 x 32 blocks, then a bitwise fold across partitions."""
-    everything = task["reduce_axis"] == _EVERYTHING
+    everything = is_everything(task)
     machine.write_codes(task, kernels.cross_lane_whole(exchanged_bits(task), _command(task), everything=everything))
 
 
