@@ -107,7 +107,7 @@ def test_devices() -> None:
     assert LanefoldBackend.supports_device("TRN2")
     assert not LanefoldBackend.supports_device("CUDA")
     model = helper.make_model(helper.make_graph([], "g", [], []))
-    with pytest.raises(LanefoldError, match="ONNX-DEVICE. there is no device .CUDA."):
+    with pytest.raises(LanefoldError, match=r"ONNX-DEVICE. there is no device .CUDA."):
         LanefoldBackend.prepare(model, "CUDA")
 
 

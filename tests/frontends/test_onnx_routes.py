@@ -40,5 +40,5 @@ def test_a_host_node_says_why() -> None:
 
 def test_an_unknown_node_is_reported() -> None:
     model = read_model(one_node_model("ReduceSum", (4, 5), axes=[0], opset=11))
-    with pytest.raises(LanefoldError, match="ONNX-NODE. the model has no node 'm'"):
+    with pytest.raises(LanefoldError, match=r"ONNX-NODE. the model has no node 'm'"):
         node_routes(model, "m", target("trn1"))
