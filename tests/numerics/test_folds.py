@@ -281,6 +281,24 @@ def test_large_work_in_threads_is_the_same():
     assert same(lanes, np.cumsum(memory.view(np.float32), axis=0, dtype=np.float32)[-1])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "uint8", "int8", "int16"])
+@pytest.mark.parametrize("name", ["add", "max", "min"])
+def test_long_runs_of_many_lanes(dtype, name):
+    rng = np.random.default_rng(len(dtype))
+    for channels, nums, steps, inner in [
+        (17, (70,), (1,), 1),
+        (3, (67, 3, 4), (1, 70, 210), 2),
+        (16, (600,), (1,), 1),
+        (18, (40, 2), (1, 3), 1),
+    ]:
+        memory = memory_of(dtype, rng, channels, 840, special=True)
+        if dtype in ("float16", "bfloat16"):
+            # Subnormals and every other code as well.
+            memory.view(np.uint16)[:, 5::9] = rng.integers(0, 2**16, memory.view(np.uint16)[:, 5::9].shape)
+        access = kernels.Access(memory, element_type(dtype), 0, channels, 1, nums, steps)
+        assert same(kernels.fold(access, inner, operator(name)), slow_fold(access, inner, name))
+
+
 def test_folding_into_memory():
     rng = np.random.default_rng(6)
     memory = rng.standard_normal((128, 17000), np.float32).view(np.uint8)
