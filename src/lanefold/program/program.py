@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from lanefold.ops import Op
 from lanefold.program.files import write_folder
 from lanefold.program.ledger import Ledger
 from lanefold.program.prices import CostRow, ProgramCost
+
+if TYPE_CHECKING:
+    from lanefold.program.timeline import Timeline
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -212,6 +215,20 @@ class Program:
         """
         rows = tuple(row for step in self.leg_steps for row in step.code.cost(model))
         return ProgramCost(rows, model or self.target.cost_models[0])
+
+    def timeline(self, model: str = "", drawn: str = "high") -> Timeline:
+        """When each instruction, transfer and host step runs at the earliest, the critical path, and the total.
+
+        Args:
+            model: cost model, the target's first one if empty.
+            drawn: draw the ``low`` or the ``high`` durations.
+
+        Raises:
+            LanefoldError: if there is no such model or bound.
+        """
+        from lanefold.program.timeline import timeline
+
+        return timeline(self, model, drawn)
 
     def save(self, path: str | Path) -> Path:
         """Writes the program into a folder, whole or not at all; `lanefold.load` reads it back.

@@ -9,7 +9,7 @@ from lanefold.diagnostics import Rule
 from lanefold.numerics.dtypes import by_name
 from lanefold.program.prices import CostRow
 from lanefold.tpb import isa
-from lanefold.tpb.cost.formulas import Sizes, formula
+from lanefold.tpb.cost.formulas import FILL, Sizes, formula
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.isa import timing
 from lanefold.tpb.patterns import Access
@@ -88,6 +88,36 @@ def price(instruction: Instruction, generation: isa.Generation, model: str = "")
         node=instruction.node,
         elements=_data(instruction).elements,
         source=timing.SOURCE_FORMULA if row.published else timing.SOURCE_MODEL,
+    )
+
+
+def price_fill(access: Access, generation: isa.Generation, model: str = "", node: str = "") -> CostRow:
+    """The price of setting on-chip elements to zero, on Vector.
+
+    Raises:
+        LanefoldError: if there is no such model.
+
+    Source: NKI ISA reference, October 2025, memset.
+    """
+    chosen, engine = model_name(model), home("Max")
+    sizes = Sizes(FILL, access.elements, pairs=access.dtype in ("bfloat16", "float16"))
+    row = formula(sizes)
+    start = start_up(row.start, engine, chosen)
+    work, _ = row.span(sizes)
+    cycles = start + max(timing.MINIMUM_INTERVAL, work)
+    return CostRow(
+        instruction=FILL,
+        engine=engine,
+        low=cycles,
+        high=cycles,
+        clock_ghz=timing.CLOCK_GHZ[generation][engine],
+        model=chosen,
+        rule=f"{start} + max({timing.MINIMUM_INTERVAL}, {row.rule(sizes)})",
+        bound=_bound(start, work, 1),
+        validity=PUBLISHED,
+        node=node,
+        elements=access.elements,
+        source=timing.SOURCE_FORMULA,
     )
 
 

@@ -97,6 +97,11 @@ _OTHERS: dict[str, Formula] = {
 }
 
 
+FILL = "Memset"
+"""Opcode of a fill, which is no instruction of the leg but runs between them."""
+_OTHERS[FILL] = Formula(_paired, lambda s: f"{s.elements}" + (" / 2 (zeros of 16 bits)" if s.pairs else ""))
+
+
 def formula(sizes: Sizes) -> Formula:
     """The row that holds for an instruction; source: NKI ISA reference, October 2025, and the project's model."""
     if sizes.opcode != "TensorReduce":

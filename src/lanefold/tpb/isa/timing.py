@@ -28,3 +28,13 @@ CROSS_LANE_SERIAL = 16
 
 SOURCE_FORMULA = "NKI ISA reference, October 2025, instruction cost"
 SOURCE_MODEL = "project model; no formula is published"
+
+DISPATCH_OVERLAP = 100
+"""Cycles by which an instruction may overlap the one before it on its engine, where it does not depend on it
+(performance model of the compiler)."""
+EXCLUSIVE: dict[Generation, tuple[tuple[str, str, str], ...]] = {
+    "v2": (("DVE", "Pool", "SB"), ("DVE", "Activation", "PSUM")),
+    "v3": (),
+    "v4": (),
+}
+"""Pairs of engines that never access a memory at the same time (architecture guides: lifted from v3 on)."""

@@ -21,6 +21,7 @@ from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.patterns import Access, Pair
 
 if TYPE_CHECKING:
+    from lanefold.program.timeline import Task
     from lanefold.tpb.machine import Machine
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -138,6 +139,16 @@ class Lowering:
         from lanefold.tpb.cost import price
 
         return [price(instruction, self.generation, model) for instruction in self.instructions]
+
+    def tasks(self, model: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[Task]:
+        """Transfers, fills and instructions in order, for a timeline; the op's tensors have these names in the program.
+
+        Raises:
+            LanefoldError: if there is no such model.
+        """
+        from lanefold.tpb.timeline import tasks
+
+        return tasks(self, model, inputs, outputs)
 
     def run(self, machine: Machine, inputs: Sequence[Array]) -> list[Array]:
         """Computes the op: moves tensors and lets the machine execute the bundles between the moves.
