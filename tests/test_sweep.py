@@ -471,3 +471,9 @@ def test_speed_of_two_million(model: str) -> None:
         best = max(best, len(table) / (time.perf_counter() - started))
     assert len(table) == 2_000_000
     assert best > 1_000_000
+
+
+def test_columns_of_several_kinds_stay_what_they_are() -> None:
+    table = lf.sweep(spec(ops=["TROWARGMAX", "TROWSUM"], targets=["a2a3", "A2A3"], options={"idx_bytes": [2, 4]}))
+    assert table.column("idx_bytes").tolist() == [2] * 4 + [4] * 4 + [""] * 4
+    assert set(table.column("static_shape").tolist()) == {True}

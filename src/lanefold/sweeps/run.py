@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lanefold.diagnostics import Rule
+from lanefold.diagnostics import LanefoldError, Rule
 from lanefold.sweeps.files import missing_extra, writer_of
 from lanefold.sweeps.space import Chunk, Space, resolve
 from lanefold.sweeps.spec import Spec, read_spec
@@ -143,29 +143,20 @@ def _on_cluster(store: Store, workers: int, scheduler: str, advance: Advance) ->
 
 @contextlib.contextmanager
 def _client(workers: int, scheduler: str) -> Iterator[Client]:
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
-    if not scheduler:
-        with (
-            LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=":0",
-                silence_logs=logging.ERROR,
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            yield client
-        return
     try:
-        client = Client(scheduler, timeout=_CONNECT)
-    except (OSError, ValueError, TimeoutError) as error:
+        if scheduler:
+            client = Client(scheduler, timeout=_CONNECT)
+        else:
+            client = Client(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR)
+    except (OSError, ValueError, TimeoutError, RuntimeError) as error:
+        what = f"no scheduler answers at {scheduler}" if scheduler else f"{workers} local workers cannot be started"
         raise SCHEDULER.error(
-            f"no scheduler answers at {scheduler}: {error}",
-            got=scheduler,
-            allowed="the address of a running Dask scheduler, such as tcp://10.0.0.1:8786",
-            cures=["start one with dask scheduler", "use local workers instead: --workers 2"],
+            f"{what}: {error}",
+            got=scheduler or f"{workers} workers",
+            allowed="the address of a running Dask scheduler, such as tcp://10.0.0.1:8786, or local workers",
+            cures=["start one with dask scheduler", "use local workers: --workers 2", "run in one process"],
         ) from None
     with client:
         yield client
@@ -224,13 +215,19 @@ class _Errand:
                     "give each worker more memory, or set a smaller chunk",
                 ],
             ) from None
+        except (ImportError, AttributeError, pickle.UnpicklingError) as error:
+            raise _other_version(f"it cannot read the sweep: {error}", repr(error)[:80], "the same version") from None
         if digest != self.store.space.digest:
-            raise SAME.error(
-                "a worker understands the sweep differently: it runs another version of lanefold",
-                got=digest,
-                allowed=self.store.space.digest,
-                cures=["install the same version of lanefold on every worker"],
-            )
+            raise _other_version("it understands the sweep differently", digest, self.store.space.digest)
         self.store.keep(chunk, unpack(data))
         self.advance(chunk.count)
         return True
+
+
+def _other_version(what: str, got: str, allowed: str) -> LanefoldError:
+    return SAME.error(
+        f"a worker runs another version of lanefold, or none: {what}",
+        got=got,
+        allowed=allowed,
+        cures=["install the same version of lanefold on every worker"],
+    )

@@ -124,11 +124,11 @@ def resolve(spec: Spec) -> Space:
     _all_settings(spec, ops)
     _all_served(spec, used, ops, dtypes, models)
     wanted: list[tuple[InstructionSet, str, str, str, dict[str, object], str]] = []
-    for target in spec.targets:
+    for target in dict.fromkeys(name.strip().lower() for name in spec.targets):
         each = _set_of(target)
         for op, dtype in product(ops[each], dtypes[each]):
             for settings in _settings(spec, each, op):
-                wanted += [(each, op, dtype, target.strip().lower(), settings, model) for model in models[each]]
+                wanted += [(each, op, dtype, target, settings, model) for model in models[each]]
     check_size(spec, len(wanted) * spec.shapes.count)
     made = [
         each.group(op, dtype, target, model, settings, spec.frequency_mhz)

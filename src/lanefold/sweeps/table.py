@@ -181,7 +181,7 @@ class SweepTable:
                 yield self.part(chunk, found)
 
     def column(self, name: str) -> Column:
-        """One column as an array; unknown numbers are not a number.
+        """One column as an array; unknown numbers are not a number, what does not matter is an empty text.
 
         Raises:
             LanefoldError: SWEEP-COLUMN if there is no such column.
@@ -193,7 +193,10 @@ class SweepTable:
                 allowed=", ".join(self.columns),
                 cures=["use one of the columns"],
             )
-        return np.concatenate([part.column(name) for part in self.parts()])
+        found = [part.column(name) for part in self.parts()]
+        if len({part.dtype.kind for part in found}) > 1:
+            found = [part.astype(object) for part in found]
+        return np.concatenate(found)
 
     def write_plot(self, path: str | Path, objective: str = "") -> Path:
         """Writes maps of cost, validity and bounds over the shapes, as a ``.html`` page or a ``.svg`` picture.
