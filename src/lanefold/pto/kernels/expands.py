@@ -67,17 +67,95 @@ def _arithmetic(op: int, a: Array, b: Array, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _scalar_right(op: int, a: Array, b: np.float32, out: Array) -> None:
-    """The common case of a per-row value on the right, without writing it out."""
-    if op == ADD:
-        for j in range(out.size):
-            out[j] = a[j] + b
-    elif op == SUB:
-        for j in range(out.size):
-            out[j] = a[j] - b
+def _add_rows(
+    op: int,
+    a: Array,
+    p: int,
+    a_step: int,
+    b: Array,
+    q: int,
+    b_step: int,
+    out: Array,
+    r: int,
+    out_step: int,
+    size: Index,
+) -> None:
+    """ADD and SUB of one value per row, a tile at a time: a call per row would cost as much as the row."""
+    for i in range(size[0]):
+        left = a[p + i * a_step : p + i * a_step + size[1]]
+        line = out[r + i * out_step : r + i * out_step + size[1]]
+        value = b[q + i * b_step] if op == ADD else -b[q + i * b_step]
+        for j in range(line.size):
+            line[j] = left[j] + value
+
+
+@njit(cache=True, nogil=True)
+def _multiply_lines(
+    a: Array, p: int, a_step: int, b: Array, q: int, b_step: int, out: Array, r: int, out_step: int, size: Index
+) -> None:
+    """MUL of two operands with contiguous rows, a tile at a time."""
+    for i in range(size[0]):
+        left = a[p + i * a_step : p + i * a_step + size[1]]
+        right = b[q + i * b_step : q + i * b_step + size[1]]
+        line = out[r + i * out_step : r + i * out_step + size[1]]
+        for j in range(line.size):
+            line[j] = left[j] * right[j]
+
+
+@njit(cache=True, nogil=True)
+def _add_lines(
+    a: Array, p: int, a_step: int, b: Array, q: int, b_step: int, out: Array, r: int, out_step: int, size: Index
+) -> None:
+    """ADD of two operands with contiguous rows, a tile at a time."""
+    for i in range(size[0]):
+        left = a[p + i * a_step : p + i * a_step + size[1]]
+        right = b[q + i * b_step : q + i * b_step + size[1]]
+        line = out[r + i * out_step : r + i * out_step + size[1]]
+        for j in range(line.size):
+            line[j] = left[j] + right[j]
+
+
+@njit(cache=True, nogil=True)
+def _multiply_rows(
+    a: Array, p: int, a_step: int, b: Array, q: int, b_step: int, out: Array, r: int, out_step: int, size: Index
+) -> None:
+    """MUL of one value per row, a tile at a time."""
+    for i in range(size[0]):
+        left = a[p + i * a_step : p + i * a_step + size[1]]
+        line = out[r + i * out_step : r + i * out_step + size[1]]
+        value = b[q + i * b_step]
+        for j in range(line.size):
+            line[j] = left[j] * value
+
+
+@njit(cache=True, nogil=True)
+def _whole_tile(
+    op: int,
+    a: Array,
+    p: int,
+    a_form: Index,
+    b: Array,
+    q: int,
+    b_form: Index,
+    out: Array,
+    r: int,
+    out_step: int,
+    size: Index,
+) -> bool:
+    """The common cases by the tile; false where the rows have to be taken one by one."""
+    if a_form[1] != 1 or a_form[2] != 0 or b_form[2] != 0:
+        return False
+    if b_form[1] == 0 and op <= SUB:
+        _add_rows(op, a, p, a_form[0], b, q, b_form[0], out, r, out_step, size)
+    elif b_form[1] == 0 and op == MUL:
+        _multiply_rows(a, p, a_form[0], b, q, b_form[0], out, r, out_step, size)
+    elif b_form[1] == 1 and op == MUL:
+        _multiply_lines(a, p, a_form[0], b, q, b_form[0], out, r, out_step, size)
+    elif b_form[1] == 1 and op == ADD:
+        _add_lines(a, p, a_form[0], b, q, b_form[0], out, r, out_step, size)
     else:
-        for j in range(out.size):
-            out[j] = a[j] * b
+        return False
+    return True
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -133,14 +211,15 @@ def expand_f32(
     """f32 operations; a form is (row step, column step, period)."""
     first = np.empty(cols, np.float32)
     second = np.empty(cols, np.float32)
+    size = np.array([rows, cols], np.int64)
     for t in range(out_starts.size):
+        p, q, r = a_starts[t], b_starts[t], out_starts[t]
+        if _whole_tile(op, a, p, a_form, b, q, b_form, out, r, out_step, size):
+            continue
         for i in range(rows):
-            line = out[out_starts[t] + i * out_step : out_starts[t] + i * out_step + cols]
-            left = _line(a, a_starts[t] + i * a_form[0], a_form[1], a_form[2], cols, first)
-            if b_form[1] == 0 and op <= MUL:
-                _scalar_right(op, left, b[b_starts[t] + i * b_form[0]], line)
-                continue
-            right = _line(b, b_starts[t] + i * b_form[0], b_form[1], b_form[2], cols, second)
+            line = out[r + i * out_step : r + i * out_step + cols]
+            left = _line(a, p + i * a_form[0], a_form[1], a_form[2], cols, first)
+            right = _line(b, q + i * b_form[0], b_form[1], b_form[2], cols, second)
             if op == EXPDIF:
                 _arithmetic(SUB, left, right, first)
                 exponential(first, line)

@@ -166,9 +166,7 @@ def fold_16(
 
 
 @njit(cache=True, nogil=True)
-def fold_int(
-    src: Array, starts: Index, kept: int, folded: int, count: int, length: int, op: int, out: Array
-) -> None:
+def fold_int(src: Array, starts: Index, kept: int, folded: int, count: int, length: int, op: int, out: Array) -> None:
     """Sums or products of signed integers of any width; the int64 results are exact modulo 2^64."""
     for t in range(starts.size):
         for line in range(count):

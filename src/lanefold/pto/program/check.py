@@ -19,7 +19,7 @@ from lanefold.pto.program.model import (
     touched,
     written,
 )
-from lanefold.pto.program.resolve import number, resolve
+from lanefold.pto.program.resolve import extent_values, number, resolve
 from lanefold.pto.rules.base import check_call
 from lanefold.pto.rules.shapes import round_up, with_layout
 from lanefold.pto.tiles import TileType
@@ -118,16 +118,14 @@ def _dynamic(slot: TileSlot) -> Iterator[Diagnostic]:
             )
 
 
-def _unsettled(program: Program, types: Mapping[str, TileType], parameters: Mapping[str, int]) -> Iterator[Diagnostic]:
-    loaded = {i.tile for i in program.instructions if isinstance(i, Load)}
+def _unsettled(program: Program) -> Iterator[Diagnostic]:
+    values = extent_values(program)
+    used = {name for i in program.instructions for name in touched(i)}
     for slot in program.tiles:
-        kind = types[slot.name]
-        for axis, value, given in (
-            ("row", kind.valid_rows, slot.valid_row),
-            ("col", kind.valid_cols, slot.valid_col),
+        for axis, value, capacity in zip(
+            ("row", "col"), values[slot.name], (slot.type.rows, slot.type.cols), strict=True
         ):
-            if value is None and given is None and slot.name in loaded:
-                capacity = slot.type.rows if axis == "row" else slot.type.cols
+            if value is None and slot.name in used:
                 yield DYNAMIC.finding(
                     f"%{slot.name} has dynamic valid {axis}s, and nothing gives their number",
                     got="?",
@@ -263,13 +261,18 @@ def _overlaps(program: Program, target: Target) -> Iterator[Diagnostic]:
 def _reserved(program: Program, spreading: Iterable[int], target: Target) -> Iterator[Diagnostic]:
     """Tiles that live across an instruction which overwrites the broadcast area; its operands have their own rule."""
     area = target.broadcast_scratch
+    if area is None:
+        return
     spans = lifetimes(program)
-    placed = [(slot, spans[slot.name]) for slot in program.tiles if slot.address is not None and slot.name in spans]
+    inside = []
+    for slot in program.tiles:
+        start, end = _span(slot, 1)
+        if slot.address is not None and slot.name in spans and max(start, area[0]) < min(end, area[1]):
+            inside.append((slot, start, end))
     for at in spreading:
-        for slot, (first, last) in placed:
-            start, end = _span(slot, 1)
-            named = slot.name in touched(program.instructions[at])
-            if area is None or named or not first < at < last or max(start, area[0]) >= min(end, area[1]):
+        for slot, start, end in inside:
+            first, last = spans[slot.name]
+            if not first < at < last or slot.name in touched(program.instructions[at]):
                 continue
             yield RESERVED.finding(
                 f"%{slot.name} lives at {start:#x} to {end:#x} while bytes from {area[0]:#x} on are overwritten",
@@ -313,7 +316,7 @@ def check_program(program: Program, target: str, parameters: Mapping[str, int]) 
     found = list(_undefined(program))
     for slot in program.tiles:
         found += _dynamic(slot)
-    found += _unsettled(program, types, parameters)
+    found += _unsettled(program)
     found += _moves(program, types, row, parameters)
     spreading = []
     for at, i, findings in _call_findings(program, row, types):

@@ -169,6 +169,11 @@ class Program:
         """Arrays by name."""
         return {array.name: array for array in self.arrays}
 
+    @cached_property
+    def checked(self) -> dict[tuple[object, ...], tuple[tuple[Diagnostic, ...], Mapping[str, TileType]]]:
+        """Findings and tile types of the runs so far, by target and parameters."""
+        return {}
+
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the index parameters, in the order of their first use."""

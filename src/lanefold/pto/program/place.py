@@ -47,28 +47,27 @@ def place_tiles(program: Program, target: str) -> Program:
     slots = program.slots
     size = {name: round_up(slot.type.bytes, row.alignment) for name, slot in slots.items()}
     address = {name: slot.address for name, slot in slots.items()}
+    fixed = [name for name in spans if address[name] is not None]
+    living: list[str] = []
     for name in sorted(spans, key=lambda other: spans[other]):
         if address[name] is not None:
             continue
         first, last = spans[name]
-        taken = [
-            (at, at + size[other])
-            for other, at in address.items()
-            if at is not None and other in spans and spans[other][0] <= last and spans[other][1] >= first
-        ]
+        living = [other for other in living if spans[other][1] >= first]
+        beside = [*living, *(other for other in fixed if spans[other][0] <= last and spans[other][1] >= first)]
+        taken = [(at, at + size[other]) for other in beside for at in (address[other],) if at is not None]
         at = _hole(taken, size[name])
         if at + size[name] > limit:
-            living = ", ".join(
-                f"%{other} {size[other]}" for other in spans if spans[other][0] <= first <= spans[other][1]
-            )
+            sizes = ", ".join(f"%{other} {size[other]}" for other in beside)
             raise MEMORY.error(
                 f"%{name} needs {size[name]} bytes, but the tiles that live beside it leave no such hole in {limit}",
-                got=f"{living} bytes",
+                got=f"{sizes} bytes",
                 allowed=f"{limit} bytes in all on {row.name}",
                 cures=[Cure("work on smaller tiles: halve their rows"), Cure("store a value and load it again later")],
                 place=Place(operand=f"%{name}", line=program.instructions[first].line),
             )
         address[name] = at
+        living.append(name)
     tiles = tuple(replace(slot, address=address[slot.name]) for slot in program.tiles)
     return replace(program, tiles=tiles)
 

@@ -364,6 +364,20 @@ def _once(
     return {name: memory.flat[name].reshape(shapes[name]) for name in program.outputs}, batches
 
 
+def _checked(
+    program: Program, target: str, parameters: Mapping[str, int]
+) -> tuple[tuple[Diagnostic, ...], Mapping[str, TileType]]:
+    """Findings and tile types; a program remembers them, because it is often run again."""
+    key = (target, tuple(sorted(parameters.items())))
+    if key not in program.checked:
+        findings = check_program(program, target, parameters)
+        wrong = errors(findings)
+        if wrong:
+            raise LanefoldError(wrong)
+        program.checked[key] = (tuple(findings), resolve(program, parameters))
+    return program.checked[key]
+
+
 def run_program(
     program: Program,
     arrays: Mapping[str, Array],
@@ -374,11 +388,7 @@ def run_program(
     compare: bool = False,
 ) -> Run:
     """See `Program.run`; ``compare`` runs the other readings too and reports how far apart they are."""
-    findings = check_program(program, target, parameters)
-    wrong = errors(findings)
-    if wrong:
-        raise LanefoldError(wrong)
-    types = resolve(program, parameters)
+    findings, types = _checked(program, target, parameters)
     outputs, batches = _once(program, arrays, types, parameters, target, numerics)
     distances = {}
     for other in READINGS if compare else ():
