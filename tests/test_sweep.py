@@ -18,6 +18,7 @@ from lanefold.pto.cost import cost
 from lanefold.pto.isa import OPERATIONS
 from lanefold.sweeps import read_spec, resolve
 from lanefold.sweeps.pto_calls import call_of
+from lanefold.sweeps.tpb import instruction
 from lanefold.tpb import Access, Instruction
 from lanefold.tpb.cost import price
 
@@ -477,3 +478,35 @@ def test_columns_of_several_kinds_stay_what_they_are() -> None:
     table = lf.sweep(spec(ops=["TROWARGMAX", "TROWSUM"], targets=["a2a3", "A2A3"], options={"idx_bytes": [2, 4]}))
     assert table.column("idx_bytes").tolist() == [2] * 4 + [4] * 4 + [""] * 4
     assert set(table.column("static_shape").tolist()) == {True}
+
+
+@pytest.mark.parametrize(
+    "op", ["TensorReduce", "Pool", "Max", "MaxIndex", "MatchReplace", "Reciprocal", "Iota", "Gather"]
+)
+def test_tpb_legality_is_that_of_single_checks(op: str) -> None:
+    draw = random.Random(op)
+    rows = [1, 31, 32, 127, 128, 129, 300]
+    cols = [1, 7, 8, 64, 511, 16384, 16385, 30000, 49152, 65535]
+    shapes = [[draw.choice(rows), draw.choice(cols)] for _ in range(40)]
+    options = {"axis": ["X", "C"], "operator": ["max", "divide"], "step": [1, 2]} if op == "TensorReduce" else {}
+    asked = spec(ops=[op], dtypes=["f32", "bf16", "int32"], targets=["trn1", "trn3"], shapes={"list": shapes})
+    table = lf.sweep({**asked, "options": options})
+    generations = {"trn1": "v2", "trn3": "v4"}
+    legal = 0
+    for at, group in enumerate(table.space.groups):
+        for part in table.of_group(at):
+            for place, rule in enumerate(part.column("rule").tolist()):
+                extents = (int(part.shape[0][place]), int(part.shape[1][place]))
+                made = instruction(op, group.dtype, group.target, group.settings, *extents)
+                codes = {found.code for found in errors(lf.tpb.check(made, generations[group.target]))}
+                assert bool(rule) == bool(codes), (group.label, extents, codes)
+                assert not rule or rule in codes
+                legal += not rule
+    assert legal > 40
+
+
+def test_numbers_without_bounds_are_none_in_plain_data() -> None:
+    best = lf.sweep(spec(models=["fit"], shapes={"rows": [8], "cols": [64]})).best("ns")[0]
+    assert best.row is not None
+    assert best.row["cycles"] > 0
+    assert best.row["cycles_low"] is None

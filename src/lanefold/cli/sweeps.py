@@ -83,5 +83,5 @@ def _cells(table: SweepTable, best: Best) -> list[object]:
     keys = table.columns[5 : table.columns.index("rows")]
     settings = ", ".join(f"{key} {row[key]}" for key in keys if row[key] != "")
     low, high = row["cycles_low"], row["cycles_high"]
-    spread = f"{row['cycles']:,.0f} ({low:,.0f} to {high:,.0f})"
+    spread = f"{row['cycles']:,.0f} ({'unknown bounds' if low is None else f'{low:,.0f} to {high:,.0f}'})"
     return [*names, row["valid_rows"], row["valid_cols"], f"{best.value:.6g}", spread, settings, row["validity"]]

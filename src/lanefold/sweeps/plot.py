@@ -109,7 +109,7 @@ def _facts(best: Best) -> dict[str, str]:
     if (row["rows"], row["cols"]) != (row["valid_rows"], row["valid_cols"]):
         shape += f" in {row['rows']} x {row['cols']}"
     numbers = {name: number_text(float(str(row[name]))) for name in ("cycles", "cycles_per_element")}
-    spread = "" if row["cycles_low"] != row["cycles_low"] else f" ({_cycles(row, 'low')} to {_cycles(row, 'high')})"
+    spread = "" if row["cycles_low"] is None else f" ({_cycles(row, 'low')} to {_cycles(row, 'high')})"
     return {
         "best shape": shape,
         "cycles": numbers["cycles"] + spread,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,11 @@ def column_name(key: str) -> str:
     """The column of a layout or option: ``layouts.dst`` stands in ``dst_layout``."""
     table, _, name = key.partition(".")
     return f"{name}_layout" if table == "layouts" else name
+
+
+def _plain(value: object) -> object:
+    """A value for plain data: None in place of what is not a number."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 @dataclass(frozen=True)
@@ -213,10 +219,7 @@ class SweepTable:
         for part in self.parts():
             listed = [part.column(name).tolist() for name in self.columns]
             for values in zip(*listed, strict=True):
-                yield {
-                    name: None if isinstance(value, float) and value != value else value
-                    for name, value in zip(self.columns, values, strict=True)
-                }
+                yield {name: _plain(value) for name, value in zip(self.columns, values, strict=True)}
 
     @property
     def refusals(self) -> list[dict[str, Any]]:
@@ -277,7 +280,7 @@ class SweepTable:
                 found = self._winner(part, at, objective, part.legal & ~lost)
                 if found is not None and (best is None or found[0] < best):
                     best, place = found
-                    row = {name: part.column(name)[place : place + 1].tolist()[0] for name in self.columns}
+                    row = {name: _plain(part.column(name)[place : place + 1].tolist()[0]) for name in self.columns}
         return Best(*names, objective, best[0] if best else None, row, unknown, illegal)
 
     def _winner(

@@ -208,8 +208,8 @@ def _legal(group: Group, partitions: Ints, elements: Ints) -> tuple[tuple[str, .
     rules = [""]
     rule = np.zeros(len(elements), np.uint8)
     for values, pair in (
-        (partitions, lambda value: (value, _TYPICAL[1])),
         (elements, lambda value: (_TYPICAL[0], value)),
+        (partitions, lambda value: (value, _TYPICAL[1])),
     ):
         there = np.zeros(int(values.max()) + 1, np.bool_)
         there[values] = True
