@@ -60,6 +60,7 @@ class Task:
         writes: what it writes.
         holds: what only one task at a time may have, such as a memory that two engines share by turns.
         hides_ns: how much of it may overlap the task before it on its track, if it does not depend on that one.
+        in_order: whether it waits for the task before it on its track; transfers run side by side.
         details: what else is known: rule, operands, model, validity and alike, as plain data.
     """
 
@@ -71,6 +72,7 @@ class Task:
     writes: tuple[Region, ...] = ()
     holds: frozenset[str] = frozenset()
     hides_ns: float = 0.0
+    in_order: bool = True
     details: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -257,7 +259,8 @@ class _Pass:
         holders: dict[str, int] = {}
         for number, task in enumerate(tasks):
             held = {holders[name] for name in task.holds if name in holders}
-            self._place(task, before[number], tracks.get(task.track), held, bound)
+            previous = tracks.get(task.track) if task.in_order else None
+            self._place(task, before[number], previous, held, bound)
             tracks[task.track] = number
             holders.update(dict.fromkeys(task.holds, number))
 

@@ -110,6 +110,7 @@ def _transfer(item: Transfer, tensor: str, number: int) -> Task:
         track=TRANSFERS,
         kind=item.direction,
         ns=(0.0, None),
+        in_order=False,
         reads=outside if load else on_chip,
         writes=on_chip if load else outside,
         details={"bytes": size, "operand": operand_text(item.access), "number": number, "validity": "unknown"},
