@@ -282,6 +282,11 @@ def test_what_is_no_stream_is_refused(given_value):
         ({"pool_fun": [1]}, "pool"),
         ({"pool_func": [300]}, "pool"),
         ({"pool_func": [-1]}, "pool"),
+        ({"pool_func": np.array([300])}, "pool"),
+        ({"pool_func": np.array([1.0])}, "pool"),
+        ({"src.num_elem": np.array([[1, 1, 1, -1]])}, "pool"),
+        ({"src.indirect.num_elem": [3]}, "pool"),
+        ({"src.indirect.num_elem": [3]}, "tensor_reduce_arith"),
         ({"pool_func": ["x"]}, "pool"),
         ({"src.start": [1]}, "pool"),
         ({"src.num_elem": [[1, 2]]}, "pool"),
@@ -293,6 +298,18 @@ def test_what_is_no_stream_is_refused(given_value):
 def test_columns_that_do_not_fit_are_refused(columns, name):
     with pytest.raises(LanefoldError):
         encode_columns(name, columns)
+
+
+def test_indirect_records_from_columns():
+    columns = {
+        "src.indirect.index_addr": np.array([0x20003000, 0x20003100], np.uint32),
+        "src.indirect.data_addr": [0x8000, 0x9000],
+        "src.indirect.num_elem": 64,
+        "op": 4,
+    }
+    made = encode_columns("tensor_reduce_arith", columns, "v4")
+    assert made.tobytes()[64 + 12 : 64 + 32].hex() == "00310020" + "00900000" + "4000" + "00" * 10
+    assert "src=indirect(index=SB[0, 0x3100], data=SB[0, 0x9000], num_elem=64)" in tpb.disassemble(made)
 
 
 def test_streams_are_equal_by_bytes_and_reading():

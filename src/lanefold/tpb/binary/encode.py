@@ -37,6 +37,7 @@ _COLUMN = Rule(
     usage=True,
 )
 
+INDIRECT_COLUMNS = "indirect"
 Fields = dict[str, Any]
 Made = tuple[str, Fields]
 
@@ -115,7 +116,8 @@ def encode_columns(name: str, columns: Mapping[str, Any], generation: str = "v2"
     """Encodes many bundles of one instruction from columns, one array per field; fields left out are zero.
 
     Descriptors are columns ``src.start_addr``, ``src.step_elem`` (n x slots), ``src.num_elem`` and alike, or whole
-    structured arrays. Opcode and length are filled in.
+    structured arrays; indirect memory patterns are ``src.indirect.index_addr`` (with its marker bit),
+    ``src.indirect.data_addr`` and ``src.indirect.num_elem``. Opcode and length are filled in.
 
     Raises:
         LanefoldError: if a name, a reading or a column is unknown, or a column does not fit.
@@ -132,15 +134,40 @@ def encode_columns(name: str, columns: Mapping[str, Any], generation: str = "v2"
     record["opcode"] = opcode
     record["inst_word_len"] = isa.WORD_LENGTH
     for column, value in columns.items():
-        target = record
         *path, last = column.split(".")
+        target = record
         try:
+            if path[1:] == [INDIRECT_COLUMNS]:
+                target = _indirect_records(words, row, path[0], known)
+                path = []
             for part in path:
                 target = target[part]
-            target[last] = value
-        except (ValueError, OverflowError, TypeError, IndexError):
+            target[last] = _fitting(value, target.dtype[last].base)
+        except (ValueError, OverflowError, TypeError, IndexError, KeyError):
             raise _bad_column(name, column, row) from None
     return Stream(words, known, reading)
+
+
+def _indirect_records(
+    words: npt.NDArray[np.uint8], row: isa.BundleKind, name: str, generation: isa.Generation
+) -> npt.NDArray[np.void]:
+    """The bytes of a memory pattern as indirect records; an error of NumPy's kind where they cannot be one."""
+    field = next((field for field in isa.STRUCTS[row.struct].fields if field.name == name), None)
+    rank = isa.GENERATIONS.index
+    if field is None or field.kind is not isa.Kind.MEMORY4D or rank(generation) < rank(layout.INDIRECT_SINCE):
+        raise ValueError(name)
+    return words[:, field.offset : field.offset + layout.size(field)].view(layout.INDIRECT20B)[:, 0]
+
+
+def _fitting(value: Any, target: np.dtype[Any]) -> Any:
+    """The column itself, if every whole number in it fits; NumPy alone would cut numbers of arrays."""
+    given = np.asarray(value)
+    if target.kind not in "iu" or np.can_cast(given.dtype, target, "safe") or not given.size:
+        return value
+    bounds = np.iinfo(target)
+    if given.dtype.kind not in "iub" or int(given.min()) < bounds.min or int(given.max()) > bounds.max:
+        raise ValueError(target)
+    return given
 
 
 def _bad_column(name: str, got: str, row: isa.BundleKind) -> LanefoldError:

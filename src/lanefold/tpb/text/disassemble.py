@@ -134,7 +134,6 @@ class _Writer:
         self.types = [self._dtypes(operand) for operand in row_form.operands]
         self.patterns: list[_Texts[bytes]] = [_Texts(_pattern_tail) for _ in row_form.operands]
         self.records: list[_Texts[bytes]] = [_Texts(self._whole(operand)) for operand in row_form.operands]
-        self.values: _Texts[int] = _Texts(lambda value: f" {row_form.value.name}={value}" if value else "")
         self.counted: _Texts[bytes] = _Texts(self._counting_pattern)
         self.scalars: _Texts[bytes] = _Texts(self._scalars)
         self.head: _Texts[bytes] = _Texts(self._head)
@@ -191,7 +190,8 @@ class _Writer:
             columns.append(map(self.scalars.__getitem__, piece.view(f"V{piece.shape[1]}")[:, 0].tolist()))
         columns.append(map(self.head.__getitem__, _keys(group, *self.head_range)))
         values = group.view(self.record)[:, 0][self.form.value.name]
-        columns.append(map(self.values.__getitem__, values.tolist()))
+        # Counters rarely repeat, so remembering their texts would not pay.
+        columns.append([f" {self.form.value.name}={value}" if value else "" for value in values.tolist()])
         return list(map("".join, zip(*columns, strict=True)))
 
     def _operand(self, group: Bytes, number: int, operand: Operand, *, indirect: bool) -> list[Iterable[str]]:

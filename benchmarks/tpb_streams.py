@@ -1,0 +1,101 @@
+"""Speed of TPB streams on one core: decode, encode from columns, text both ways, beside a plain struct loop."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from lanefold import tpb
+from lanefold.tpb.binary import encode_columns
+
+BUNDLES = 1_000_000
+TEXT_BUNDLES = 200_000
+ASSEMBLED = 2_000
+ROUNDS = 5
+
+
+def columns(name: str, count: int, seed: int) -> dict[str, object]:
+    """Columns of a plausible stream: every bundle at its own address, a few patterns, most of them waiting."""
+    random = np.random.default_rng(seed)
+    patterns = np.array([[[1, 4, 2, 8], [2, 2, 2, 2]], [[1, 64, 1, 1], [64, 8, 1, 1]], [[1, 8, 1, 1], [8, 8, 1, 1]]])
+    chosen = patterns[random.integers(0, len(patterns), count)]
+    common: dict[str, object] = {
+        "src.start_addr": (random.integers(0, 4, count) * 32 << 18 | random.integers(0, 0x8000, count) * 4).astype(
+            "u4"
+        ),
+        "src.step_elem": chosen[:, 0].astype("i2"),
+        "src.num_elem": chosen[:, 1].astype("u2"),
+        "dst.start_addr": (random.integers(0, 0x8000, count) * 4).astype("u4"),
+        "dst.step_elem": chosen[:, 0].astype("i2"),
+        "dst.num_elem": chosen[:, 1].astype("u2"),
+        "in_dtype": np.full(count, 10, "u1"),
+        "out_dtype": np.full(count, 10, "u1"),
+        "num_active_channels": np.full(count, 128, "u1"),
+        "wait_mode": np.full(count, 5, "u1"),
+        "wait_idx": random.integers(0, 16, count).astype("u1"),
+        "semaphore_value": np.arange(count, dtype="u4"),
+    }
+    if name == "pool":
+        return common | {"pool_func": np.full(count, 1, "u1"), "pool_scale": np.full(count, 1.0, "f4")}
+    return common | {"op": np.full(count, 4, "u1"), "op_dim": np.full(count, 3, "u1")}
+
+
+def rate(count: int, run: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Bundles per second, best of several rounds."""
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - start)
+    return count / best
+
+
+def plain_loop(raw: bytes) -> int:
+    """What a script without a library does: one unpack per bundle, fields by number."""
+    unpack = struct.Struct("<4B4BIIhhhhHHHH8BfIhhhhHHHH").unpack_from
+    waiting = 0
+    for offset in range(0, len(raw), 64):
+        waiting += unpack(raw, offset)[4] != 0
+    return waiting
+
+
+def decode_all(raw: bytes) -> int:
+    """Decodes, classifies every bundle, and reaches each field of both structs as a column."""
+    stream = tpb.decode(raw)
+    kinds = stream.kinds
+    for struct_name in ("S4D4_PL", "S4D4_TR"):
+        view = stream.columns(struct_name)
+        for field in view.dtype.names or ():
+            view[field]
+    return int(kinds[-1])
+
+
+def main() -> None:
+    """Prints one table."""
+    half = BUNDLES // 2
+    pool, reduce = columns("pool", half, 1), columns("tensor_reduce_arith", half, 2)
+    words = np.stack([encode_columns("pool", pool).words, encode_columns("tensor_reduce_arith", reduce).words], axis=1)
+    raw = words.reshape(-1, 64).tobytes()
+    part = tpb.decode(raw[: 64 * TEXT_BUNDLES])
+    text = tpb.disassemble(part[:ASSEMBLED])
+    tpb.assemble(text)
+    plain = rate(BUNDLES, lambda: plain_loop(raw), 2)
+    decoded = rate(BUNDLES, lambda: decode_all(raw))
+    rows = [
+        ("plain struct.unpack_from loop", plain, "", 0.0),
+        ("decode, classify, all fields as columns", decoded, "20 M/s, 8 x the loop", max(20e6, 8 * plain)),
+        ("encode from columns (pool)", rate(half, lambda: encode_columns("pool", pool)), "10 M/s", 10e6),
+        ("disassemble to text", rate(TEXT_BUNDLES, lambda: tpb.disassemble(part), 3), "300 k/s", 3e5),
+        ("assemble from text", rate(ASSEMBLED, lambda: tpb.assemble(text), 2), "", 0.0),
+    ]
+    print(f"{'TPB streams, one core':42}{'bundles/s':>14}  {'goal':22}met")
+    for name, figure, goal, least in rows:
+        print(f"{name:42}{figure:14,.0f}  {goal:22}{'' if not goal else 'yes' if figure >= least else 'NO'}")
+    print(f"decode is {decoded / plain:.1f} times the plain loop")
+
+
+if __name__ == "__main__":
+    main()
