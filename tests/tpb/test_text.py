@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -438,3 +440,16 @@ def test_the_grammar_library_is_imported_by_assembling_only():
         "assert 'lark' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603
+
+
+def test_the_page_shows_what_is_read_and_written():
+    page = (Path(__file__).parents[2] / "docs" / "assembly.md").read_text()
+    blocks = re.findall(r"```asm\n(.*?)```", page, re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        stream = tpb.assemble(block)
+        assert body(stream) == [line for line in block.split("\n") if line and not line.startswith((".gen", ".op"))]
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.S)
+    with pytest.raises(LanefoldError) as caught:
+        tpb.assemble(shown.split("\n")[1].strip())
+    assert str(caught.value).startswith(shown.rstrip())
