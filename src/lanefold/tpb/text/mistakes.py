@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lanefold.diagnostics import Cure, Diagnostic, LanefoldError, Place, Rule
@@ -89,3 +90,24 @@ class Context(NamedTuple):
         """The exception that carries `finding`."""
         found = self.finding(rule, spot, message, allowed=allowed, cures=cures, got=got, field=field)
         return LanefoldError(found, usage=True)
+
+
+def unknown(
+    context: Context, spot: Spot, what: str, known: Iterable[str], *, other: str = "", field: str = ""
+) -> LanefoldError:
+    """The exception for a name that is none of the known ones; it suggests the nearest."""
+    names = list(known)
+    lower = {name.lower(): name for name in names}
+    wrong = spot.text.lower()
+    # A shortened name says more than one that merely has similar letters.
+    near = [name for name in lower if len(wrong) > 1 and name.startswith(wrong)]
+    near += [name for name in difflib.get_close_matches(wrong, lower, 3) if name not in near]
+    cures = [Cure(f"write {lower[name]}", {"text": lower[name]}) for name in near[:3]]
+    return context.mistake(
+        NAME,
+        spot,
+        f"{spot.text!r} is no {what}",
+        allowed=", ".join(names) + (f", or {other}" if other else ""),
+        cures=cures or [f"write {names[0]}, or another of the names above"],
+        field=field,
+    )
