@@ -259,7 +259,7 @@ def _part(reader: Reader, register: Register, types: list[str], at: Statement) -
 
 
 def _sizes(reader: Reader, name: str, part: Part, at: Statement) -> None:
-    """A part's sizes give the dynamic extents of the tile and have to be its static ones."""
+    """A part's sizes have to be the static extents of the tile."""
     if part.sizes is None:
         return
     slot = reader.tiles[name]
@@ -273,10 +273,17 @@ def _sizes(reader: Reader, name: str, part: Part, at: Statement) -> None:
                 cures=[Cure(f"cut the part to {fixed} {axis}")],
                 place=replace(at.at, operand=f"%{name}"),
             )
+
+
+def _take_sizes(reader: Reader, name: str, part: Part) -> None:
+    """A loaded tile whose dynamic extents are given nowhere has those of the part."""
+    slot = reader.tiles[name]
+    if part.sizes is None:
+        return
     row, col = slot.valid_row, slot.valid_col
-    if wanted[0] is None and row is None:
+    if slot.type.valid_rows is None and row is None:
         row = part.sizes[0]
-    if wanted[1] is None and col is None:
+    if slot.type.valid_cols is None and col is None:
         col = part.sizes[1]
     reader.tiles[name] = replace(slot, valid_row=row, valid_col=col)
 
@@ -296,6 +303,7 @@ def _load(reader: Reader, at: Statement) -> None:
     _extents(reader, name, at)
     part = _part(reader, source, at.types, at)
     _sizes(reader, name, part, at)
+    _take_sizes(reader, name, part)
     reader.instructions.append(Load(name, part.array, part.row, part.col, at.line))
 
 

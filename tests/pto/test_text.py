@@ -1,0 +1,286 @@
+"""The three text forms: examples as documented, exact round trips on random programs, and errors with their place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lanefold.diagnostics import LanefoldError
+from lanefold.pto import Program, TileType, parse
+from lanefold.pto.isa import ELEMENTS, OPERATIONS, Form, Operation
+from lanefold.pto.program import Compute, GlobalArray, Load, Store, TileSlot
+
+T = "!pto.tile<loc=vec, f32, 16, 16, RowMajor, NoneBox, None, Zero>"
+B = "!pto.tile_buf<vec, 16x16xf32>"
+V, P = "!pto.tensor_view<?x?xf32>", "!pto.partition_tensor_view<16x16xf32>"
+
+EXAMPLES = {
+    f"%d = trowsum %s : {T} -> {T}": ("TROWSUM", "R1", "d s", None),
+    f"%d = pto.trowsum %s, %tmp : ({T}, {T}) -> {T}": ("TROWSUM", "R1", "d s tmp", None),
+    f"pto.trowsum ins(%s, %tmp : {B}, {B}) outs(%d : {B})": ("TROWSUM", "R1", "d s tmp", None),
+    f"%i = trowargmax %s : {T} -> {T}": ("TROWARGMAX", "R2", "i s", None),
+    f"pto.trowargmax ins(%s, %tmp : {B}, {B}) outs(%i : {B})": ("TROWARGMAX", "R2", "i s tmp", None),
+    f"%v, %i = trowargmin %s : {T} -> {T}, {T}": ("TROWARGMIN", "R3", "v i s", None),
+    f"%v, %i = tcolargmax %s : {T} -> {T}, {T}": ("TCOLARGMAX", "C4", "v i s", None),
+    f"%v, %i = pto.tcolargmax %s, %tmp : ({T}, {T}) -> ({T}, {T})": ("TCOLARGMAX", "C4", "v i s tmp", None),
+    f"pto.tcolargmax ins(%s, %tmp : {B}, {B}) outs(%v, %i : {B}, {B})": ("TCOLARGMAX", "C4", "v i s tmp", None),
+    f"%d = tcolmax %s : {T} -> {T}": ("TCOLMAX", "C1", "d s", None),
+    f"pto.tcolmax ins(%s : {B}) outs(%d : {B})": ("TCOLMAX", "C1", "d s", None),
+    f"%d = tcolsum %s : {T} -> {T}": ("TCOLSUM", "C1", "d s", None),
+    f"%d = tcolsum %s {{isBinary = false}} : {T} -> {T}": ("TCOLSUM", "C2", "d s", False),
+    f"%d = pto.tcolsum %s, %tmp {{isBinary = true}} : ({T}, {T}) -> {T}": ("TCOLSUM", "C2", "d s tmp", True),
+    f"pto.tcolsum ins(%s, %tmp {{isBinary = false}} : {B}, {B}) outs(%d : {B})": ("TCOLSUM", "C2", "d s tmp", False),
+    f"%d = trowexpandadd %a, %b : {T}, {T} -> {T}": ("TROWEXPANDADD", "E2", "d a b", None),
+    f"%d = pto.trowexpandadd %a, %b : {T}, {T} -> {T}": ("TROWEXPANDADD", "E2", "d a b", None),
+    f"pto.trowexpandadd ins(%a, %b : {B}, {B}) outs(%d : {B})": ("TROWEXPANDADD", "E2", "d a b", None),
+    f"%d = trowexpdif %a, %b : {T}, {T} -> {T}": ("TROWEXPANDEXPDIF", "E2", "d a b", None),
+    f"trowexpandsub %d, %a, %b : {T}": ("TROWEXPANDSUB", "E2", "d a b", None),
+    f"start: pto.tcolsum %d, %s, %tmp #isBinary=true : {T}": ("TCOLSUM", "C2", "d s tmp", True),
+    f"%d = tcolexpand %s : {T} -> {T}  // a comment": ("TCOLEXPAND", "E1", "d s", None),
+}
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_documented_spellings(text: str) -> None:
+    op, form, tiles, flag = EXAMPLES[text]
+    (found,) = parse(text).instructions
+    assert found == Compute(op, form, tuple(tiles.split()), flag)
+
+
+def test_types_in_full_and_short_form() -> None:
+    full = parse(f"%d = tcolmax %s : {T} -> !pto.tile<f32, 16, 16>").slots
+    assert full["s"].type == TileType("f32", 16, 16, 16, 16, pad="zero")
+    assert full["d"].type == TileType("f32", 16, 16, 16, 16)
+    short = "!pto.tile_buf<vec, 16x16xf16, valid=?x?>"
+    slot = parse(f"%b = pto.alloc_tile addr = 0x40 valid_row = %r valid_col = 5 : {short}").slots["b"]
+    assert slot == TileSlot("b", TileType("f16", 16, 16, None, None), 64, "r", 5)
+    boxed = parse("%b = pto.alloc_tile : !pto.tile_buf<loc=mat, bf16, 32, 32, ColMajor, RowMajor, NZ, Null>").slots["b"]
+    assert boxed.type.layout == "NZ"
+
+
+def test_loads_stores_views_and_places() -> None:
+    text = f"""
+    %c4 = arith.constant 4 : index
+    %x0 = tload %x[%r, %c4] : (!pto.memref<64x32xf32>, index, index) -> {T}
+    pto.tassign %x0, @tile(0x1000)
+    %v = pto.make_tensor_view %y, shape = [64, 32], strides = [32, 1] : !pto.tensor_view<?x?xf32>
+    %p = pto.partition_view %v, offsets = [0, 16], sizes = [16, 16] : {V} -> {P}
+    pto.tload ins(%p : {P}) outs(%y0 : {B})
+    tstore %x0, %x[0, 0]
+    pto.tstore ins(%y0 : {B}) outs(%p : {P})
+    """
+    program = parse(text)
+    assert program.instructions == (
+        Load("x0", "x", "r", 4),
+        Load("y0", "y", 0, 16),
+        Store("x0", "x", 0, 0),
+        Store("y0", "y", 0, 16),
+    )
+    assert program.slots["x0"].address == 0x1000
+    assert program.parameters == ("r",)
+    assert program.globals["y"] == GlobalArray("y", "f32", 64, 32, 32, 1)
+
+
+# --- round trips -----------------------------------------------------------------------------------------------------
+
+NAMES = st.integers(0, 99).map(str)
+
+
+@st.composite
+def tile_types(draw: st.DrawFn, dtype: str) -> TileType:
+    unit = 32 // ELEMENTS[dtype].bytes
+    layout = draw(st.sampled_from(["ND", "DN", "NZ", "ZN", "ZZ"]))
+    rows, cols = 16 * draw(st.integers(1, 4)) * unit, 16 * draw(st.integers(1, 4)) * unit
+    valid = [draw(st.one_of(st.none(), st.just(n), st.integers(1, n))) for n in (rows, cols)]
+    fractal = draw(st.sampled_from([512, 512, 1024, 32]))
+    return TileType(
+        dtype,
+        rows,
+        cols,
+        *valid,
+        layout,
+        draw(st.sampled_from(["vec", "vec", "mat"])),
+        fractal,
+        draw(st.sampled_from(["null", "zero", "max", "min"])),
+        draw(st.sampled_from(["null", "normal", "rowplusone"])),
+    )
+
+
+def values() -> st.SearchStrategy[int | str]:
+    return st.one_of(st.integers(0, 64), st.sampled_from(["r", "c"]))
+
+
+def extents() -> st.SearchStrategy[int | str]:
+    return st.one_of(st.integers(1, 64), st.sampled_from(["r", "c"]))
+
+
+class Builder:
+    """Collects a random program in which every tile is written once."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self.slots: list[TileSlot] = []
+        self.arrays: list[GlobalArray] = []
+        self.instructions: list[Load | Store | Compute] = []
+
+    def tile(self) -> str:
+        name = f"t{len(self.slots)}"
+        kind = self.draw(tile_types(self.draw(st.sampled_from(sorted(ELEMENTS)))))
+        row = self.draw(extents()) if kind.valid_rows is None else None
+        col = self.draw(extents()) if kind.valid_cols is None else None
+        address = self.draw(st.one_of(st.none(), st.integers(0, 100).map(lambda n: 32 * n)))
+        self.slots.append(TileSlot(name, kind, address, row, col))
+        return name
+
+    def array(self, tile: str) -> str:
+        dtype = next(slot for slot in self.slots if slot.name == tile).type.dtype
+        name = f"a{len(self.arrays)}"
+        rows, cols = self.draw(values()), self.draw(values())
+        strides = self.draw(st.sampled_from([(cols, 1), (1, rows), (128, 1)]))
+        self.arrays.append(GlobalArray(name, dtype, rows, cols, *strides))
+        return name
+
+    def move(self, kind: type[Load] | type[Store], tile: str) -> None:
+        self.instructions.append(kind(tile, self.array(tile), self.draw(values()), self.draw(values())))
+
+    def load(self) -> str:
+        name = self.tile()
+        self.move(Load, name)
+        return name
+
+    def compute(self, op: Operation, form: Form, known: list[str]) -> list[str]:
+        source = st.sampled_from(known)
+        tiles = [self.draw(source) if role.startswith("src") else self.tile() for role in form.operands]
+        flag = self.draw(st.booleans()) if form.name == "C2" else None
+        self.instructions.append(Compute(op.name, form.name, tuple(tiles), flag))
+        return tiles[: form.outputs]
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    builder = Builder(draw)
+    known = [builder.load()]
+    for _ in range(draw(st.integers(1, 4))):
+        op = draw(st.sampled_from(list(OPERATIONS.values())))
+        known += builder.compute(op, draw(st.sampled_from(op.forms)), known)
+        if draw(st.booleans()):
+            builder.move(Store, known[-1])
+    return Program(tuple(builder.arrays), tuple(builder.slots), tuple(builder.instructions))
+
+
+def single_flags(program: Program) -> bool:
+    """Whether no line has two results that differ in their dynamic extents, which one line cannot say."""
+    slots = program.slots
+    for i in program.instructions:
+        if isinstance(i, Compute) and len(i.outputs) == 2:
+            a, b = (slots[name] for name in i.outputs)
+            if (a.valid_row, a.valid_col, a.type.static) != (b.valid_row, b.valid_col, b.type.static):
+                return False
+    return True
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_round_trips(program: Program) -> None:
+    text = program.to_text("dps")
+    assert parse(text) == program
+    assert parse(text).to_text("dps") == text
+    if single_flags(program):
+        assert parse(program.to_text("ssa")) == program
+        assert parse(program.to_text("asm")) == program.without_scratch()
+
+
+def places(text: str) -> bool:
+    """Whether the text is read, or refused with findings that name their line."""
+    try:
+        parse(text)
+    except LanefoldError as wrong:
+        return all(d.place.line and d.cures for d in wrong.diagnostics)
+    return True
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="%=:,(){}[]<>!#@x0 9-\n\tptorwsumlade.", max_size=60))
+def test_no_text_raises_anything_but_findings(text: str) -> None:
+    assert places(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(sorted(EXAMPLES)),
+    st.integers(0, 200),
+    st.integers(0, 6),
+    st.sampled_from(["", "%", "f9", ",", "<", "0x"]),
+)
+def test_damaged_lines_raise_nothing_but_findings(text: str, start: int, length: int, word: str) -> None:
+    assert places(text[:start] + word + text[start + length :])
+
+
+ERRORS = [
+    ("%d = trowsun %s : T -> T", "PTO-OP-NAME", "operation 'trowsun' is not known", 1),
+    (f"\n%d = trowsum %s -> {T}", "PTO-TEXT-SYNTAX", "the line is not understood from column 17 on", 2),
+    (
+        "%d = tcolmax %s : !pto.tile<f33, 16, 16> -> !pto.tile<f32, 8, 8>",
+        "PTO-TYPE-NAME",
+        "element type 'f33' is not known",
+        1,
+    ),
+    (
+        "%d = tcolmax %s : !pto.tile<f32, 16, 7> -> !pto.tile<f32, 8, 8>",
+        "PTO-TILE-BLOCKS",
+        "a ND tile of f32 with 7 cols has lines of",
+        1,
+    ),
+    ("%d = tcolmax %s", "PTO-TEXT-UNKNOWN", "%d has no type here, and none before", 1),
+    (
+        f"%d = tcolmax %s : {T} -> {T}\n%d = tcolmax %s : {T} -> {T}",
+        "PTO-TEXT-MISMATCH",
+        "%d is the result of two lines",
+        2,
+    ),
+    (f"%d = tcolsum %s, %t : {T}, {T} -> {T}", "PTO-BINARY-FLAG", "tcolsum with a scratch tile needs isBinary", 1),
+    (f"%d = tcolmax %s, %t : {T}, {T} -> {T}", "PTO-OPERANDS", "tcolmax has no form with 1 results and 2 operands", 1),
+    (
+        f"%d = tcolmax %s {{isBinary = true}} : {T} -> {T}",
+        "PTO-BINARY-FLAG",
+        "isBinary = true does not go with tcolmax",
+        1,
+    ),
+    ("tstore %t, %x[0, 0]", "PTO-TEXT-UNKNOWN", "%t has no type here, and none before", 1),
+    (
+        "%t = tload %x[0] : (!pto.memref<8x8xf32>, index) -> !pto.tile<f32, 8, 8>",
+        "PTO-TEXT-STATEMENT",
+        "tload: 1 subscripts",
+        1,
+    ),
+    ("pto.tassign %t", "PTO-TEXT-UNKNOWN", "%t has no type here, and none before", 1),
+    (
+        "%d = tcolmax %s : !pto.tile<16, 16> -> !pto.tile<f32, 8, 8>",
+        "PTO-TEXT-TYPE",
+        "!pto.tile<16, 16> is no PTO type",
+        1,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message", "line"), ERRORS, ids=[row[1] + str(n) for n, row in enumerate(ERRORS)]
+)
+def test_errors_name_line_and_cure(text: str, code: str, message: str, line: int) -> None:
+    with pytest.raises(LanefoldError) as caught:
+        parse(text)
+    finding = caught.value.diagnostics[0]
+    assert finding.code == code
+    assert finding.message.startswith(message)
+    assert finding.place.line == line
+    assert finding.cures
+
+
+def test_unknown_form_and_double_writes() -> None:
+    program = parse(f"tcolmax %d, %s : {T}\ntcolmin %d, %s : {T}")
+    with pytest.raises(LanefoldError, match="PTO-TEXT-FORM"):
+        program.to_text("mlir")
+    with pytest.raises(LanefoldError, match="PTO-TEXT-SSA"):
+        program.to_text("ssa")
+    assert parse(program.to_text("dps")) == program
