@@ -82,20 +82,20 @@ class _Memory:
         return Block(self.flat[array], self.starts(array, row, col), self.cols[array], 1)
 
 
-def _wanted(array: GlobalArray, parameters: Mapping[str, int]) -> tuple[int, int]:
-    values = []
-    for axis, value in (("rows", array.rows), ("cols", array.cols)):
-        known = number(value, parameters)
-        if known is None:
+def _all_parameters(program: Program, parameters: Mapping[str, int]) -> None:
+    for name in program.parameters:
+        if name not in parameters:
             raise MISSING.error(
-                f"parameter %{value} has no value, and %{array.name} has that many {axis}",
-                got="nothing",
-                allowed="a whole number",
-                cures=[Cure(f"pass parameters={{'{value}': ...}}")],
-                place=Place(operand=f"%{value}"),
+                f"parameter %{name} has no value",
+                got=", ".join(parameters) or "no parameters",
+                allowed=", ".join(program.parameters),
+                cures=[Cure(f"pass parameters={{{name!r}: ...}} with a whole number")],
+                place=Place(operand=f"%{name}"),
             )
-        values.append(known)
-    return values[0], values[1]
+
+
+def _wanted(array: GlobalArray, parameters: Mapping[str, int]) -> tuple[int, int]:
+    return number(array.rows, parameters) or 0, number(array.cols, parameters) or 0
 
 
 def _given(program: Program, arrays: Mapping[str, Array]) -> None:
@@ -388,6 +388,7 @@ def run_program(
     compare: bool = False,
 ) -> Run:
     """See `Program.run`; ``compare`` runs the other readings too and reports how far apart they are."""
+    _all_parameters(program, parameters)
     findings, types = _checked(program, target, parameters)
     outputs, batches = _once(program, arrays, types, parameters, target, numerics)
     distances = {}
