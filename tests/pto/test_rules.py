@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lanefold.diagnostics import RULES, Severity, errors
+from lanefold.diagnostics import RULES, LanefoldError, Severity, errors
 from lanefold.pto import TileType
 from lanefold.pto.calls import Call, Operand, make_call
 from lanefold.pto.rules import CHECKS, check_call
@@ -299,3 +299,60 @@ def test_warnings_are_not_errors() -> None:
     found = check_call(call_of(row, row.bad))
     assert [d.severity for d in found] == [Severity.WARNING]
     assert errors(found) == []
+
+
+CALLS = [
+    ("PTO-OP-NAME", ("TROWMEAN", COLUMN, F), {}, "operation 'TROWMEAN' is not known", "write TROWMIN"),
+    ("PTO-TARGET-NAME", ("TROWSUM", COLUMN, F), {"target": "a4"}, "target 'a4' is not known", "write a5"),
+    ("PTO-OPERANDS", ("TCOLMAX", LINE), {}, "TCOLMAX does not take 1 tile", "call TCOLMAX(dst, src)"),
+    ("PTO-OPERANDS", ("TCOLMAX", LINE, F, F), {}, "TCOLMAX does not take 3 tiles", "call TCOLMAX(dst, src)"),
+    (
+        "PTO-FORM-NAME",
+        ("TROWSUM", COLUMN, F),
+        {"form": "C1"},
+        "TROWSUM has no form 'C1'",
+        "use form R1: TROWSUM(dst, src, tmp)",
+    ),
+    ("PTO-BINARY-FLAG", ("TROWSUM", COLUMN, F, F, True), {}, "TROWSUM has no isBinary", "leave the flag out"),
+    (
+        "PTO-BINARY-FLAG",
+        ("TCOLSUM", LINE, F, F),
+        {},
+        "TCOLSUM with a scratch tile needs isBinary",
+        "end the call with isBinary",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "more", "message", "cure"), CALLS, ids=lambda part: part if isinstance(part, str) else ""
+)
+def test_calls_that_are_none(
+    code: str, call: tuple[object, ...], more: dict[str, str], message: str, cure: str
+) -> None:
+    name, *operands = call
+    with pytest.raises(LanefoldError) as caught:
+        make_call(str(name), operands, **{"target": "cpu", **more})
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.message) == (code, message)
+    assert finding.cures[0].text.startswith(cure)
+    assert caught.value.usage
+
+
+VALUE, WHERE = T("i32", 16, 8, (16, 1)), T("u32", 16, 8, (16, 1))
+WHOLE = T("i32", 16, 32)
+
+
+@pytest.mark.parametrize(
+    ("operands", "form"),
+    [
+        ((WHERE, F), "R2"),
+        ((WHERE, F, F), "R2"),
+        ((T("f32", 16, 8, (16, 1)), WHERE, F), "R3"),
+        ((VALUE, WHERE, WHOLE, WHOLE), "R3"),
+        ((VALUE, VALUE, WHOLE), "R3"),
+        ((VALUE, WHOLE, WHOLE), "R2"),
+    ],
+)
+def test_forms_of_arg_operations(operands: tuple[TileType, ...], form: str) -> None:
+    assert make_call("TROWARGMAX", operands, target="cpu").form.name == form

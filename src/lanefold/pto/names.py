@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-from lanefold.diagnostics import Cure, Place, Rule
+from lanefold.diagnostics import Cure, Diagnostic, Place, Rule, Severity
 from lanefold.pto.isa import (
     COMPACT_MODES,
     ELEMENTS,
@@ -14,6 +14,7 @@ from lanefold.pto.isa import (
     NAMES,
     OPERATIONS,
     PADS,
+    PAGE_ALIASES,
     TARGETS,
     ElementType,
     Layout,
@@ -35,6 +36,13 @@ LAYOUT_NAME = _rule("PTO-LAYOUT-NAME", "A layout is one of the five pairs of bas
 LOCATION_NAME = _rule("PTO-LOCATION-NAME", "A tile location is one of the ten memories of a core.")
 PAD_NAME = _rule("PTO-PAD-NAME", "A pad value is null, zero, max or min.")
 COMPACT_NAME = _rule("PTO-COMPACT-NAME", "A compact mode is null, normal, rowplusone or rowalignedpadding.")
+
+OP_ALIAS = Rule(
+    "PTO-OP-ALIAS",
+    "The short names of the overview page stand for the names of the headers, which are the only ones that compile.",
+    "PTO overview: Reduce And Expand Instruction Set; PTO headers: common instruction declarations",
+    severity=Severity.INFO,
+)
 
 TYPE_ALIASES: dict[str, str] = (
     {row.numpy: row.name for row in ELEMENTS.values()}
@@ -126,6 +134,23 @@ def operation(name: object) -> Operation:
     if found is None:
         raise _unknown(OP_NAME, "operation", name, OPERATIONS, "op")
     return OPERATIONS[found]
+
+
+def alias_note(name: str) -> list[Diagnostic]:
+    """A note where an operation is given by a short name of the overview page."""
+    short = name.removeprefix("pto.").upper()
+    full = PAGE_ALIASES.get(short)
+    if full is None:
+        return []
+    return [
+        OP_ALIAS.finding(
+            f"{short} is read as {full}; no header declares {short}",
+            got=short,
+            allowed=full,
+            cures=[Cure(f"write {full}", {"op": full})],
+            place=Place(instruction=full),
+        )
+    ]
 
 
 def location(name: object) -> str:

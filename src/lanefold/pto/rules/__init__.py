@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from lanefold.diagnostics import Diagnostic
 from lanefold.pto.calls import Call, make_call
+from lanefold.pto.names import alias_note
 from lanefold.pto.rules import extents, layouts, memory, scratch, types
 from lanefold.pto.rules.base import CHECKS, check_call
 
 __all__ = ["CHECKS", "check", "check_call", "extents", "layouts", "memory", "scratch", "types"]
+
+_ORDER = [module.__name__ for module in (types, layouts, extents, scratch, memory)]
+CHECKS.sort(key=lambda entry: _ORDER.index(entry[1].__module__))
 
 
 def check(
@@ -24,4 +28,4 @@ def check(
             PTO-BINARY-FLAG, PTO-FORM-NAME).
     """
     call: Call = make_call(op, operands, target=target, form=form, is_binary=is_binary)
-    return check_call(call)
+    return [*check_call(call), *alias_note(op)]

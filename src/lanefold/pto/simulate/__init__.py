@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lanefold.diagnostics import Diagnostic, LanefoldError, Rule, errors
 from lanefold.pto.calls import Call, make_call
 from lanefold.pto.isa import Family
+from lanefold.pto.names import alias_note
 from lanefold.pto.rules import check_call
 from lanefold.pto.simulate.blocks import Block, block_of
 from lanefold.pto.simulate.expand import binary_runner, copy_runner
@@ -98,6 +99,7 @@ def _known_plan(
     found = _PLANS.get(key)
     if found is None:
         found = plan(make_call(op, operands, target=target, form=form, is_binary=is_binary), numerics)
+        found = replace(found, findings=(*found.findings, *alias_note(op)))
         if len(_PLANS) >= _PLAN_LIMIT:
             _PLANS.clear()
         _PLANS[key] = found

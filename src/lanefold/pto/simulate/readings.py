@@ -29,7 +29,8 @@ NUMERICS_NAME = Rule(
 class Reading:
     """One reading of the numerics; ``odd_first`` says which partial row of a paired column sum takes an odd last row.
 
-    ``tree`` is true where whole vector registers of a row are added in pairs before the lanes are.
+    ``tree`` is true where whole vector registers of a row are added in pairs before the lanes are. ``gaps`` lists what
+    the reading does not reproduce.
     """
 
     name: str
@@ -38,7 +39,13 @@ class Reading:
     tree: bool
     confidence: str
     source: str
+    gaps: tuple[str, ...] = ()
 
+
+_DEVICE_GAPS = (
+    "the order inside a cross-lane addition is not documented; neighbours are added in pairs here",
+    "the documents say that subnormals are flushed; they are kept here",
+)
 
 READINGS: dict[str, Reading] = {
     row.name: row
@@ -51,6 +58,7 @@ READINGS: dict[str, Reading] = {
             True,
             "read, unverified",
             "PTO headers: A2/A3 TRowSum, TColSum",
+            _DEVICE_GAPS,
         ),
         Reading(
             "a5-order",
@@ -59,6 +67,10 @@ READINGS: dict[str, Reading] = {
             False,
             "read, unverified",
             "PTO headers: A5 TRowSum, TColSum",
+            (
+                *_DEVICE_GAPS,
+                "EXPDIF on f32 is one fused instruction there; it is a subtraction and an exponential here",
+            ),
         ),
     )
 }
