@@ -149,3 +149,14 @@ def test_every_rule_is_met_in_a_test() -> None:
 
     told = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
     assert sorted(code for code in RULES if code.startswith("PTO-") and code not in told) == []
+
+
+def test_the_public_names_are_there() -> None:
+    import lanefold as lf
+
+    assert {"Program", "Tile", "TileType", "check", "cost", "execute", "parse"} <= set(dir(lf.pto))
+    found = lf.pto.cost(op="TROWSUM", dtype="fp32", rows=64, cols=64, valid_rows=64, valid_cols=64, target="a2a3")
+    assert found.model == "calibrated"
+    assert found.cycles is not None
+    with pytest.raises(AttributeError):
+        _ = lf.pto.costs

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -318,3 +320,13 @@ def cost_columns(
         cycles[span] = _MANY[name](part)
         codes[span], errors[span] = _trust(name, part)
     return CostColumns(name, VERSIONS[name], mhz, cycles, cycles / mhz, codes, errors)
+
+
+class _CallableModule(ModuleType):
+    """This module, which is called as `cost`: the public name ``lanefold.pto.cost`` is both."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Cost:
+        return cost(*arguments, **keywords)
+
+
+sys.modules[__name__].__class__ = _CallableModule
