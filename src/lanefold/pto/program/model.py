@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lanefold.pto.program.run import Run
+    from lanefold.pto.simulate import Plan
 
 Value = int | str
 """A whole number, or the name of an index parameter of the program."""
@@ -172,6 +173,11 @@ class Program:
     @cached_property
     def checked(self) -> dict[tuple[object, ...], tuple[tuple[Diagnostic, ...], Mapping[str, TileType]]]:
         """Findings and tile types of the runs so far, by target and parameters."""
+        return {}
+
+    @cached_property
+    def plans(self) -> dict[tuple[object, ...], Plan]:
+        """Calls that were checked and made ready by the runs so far."""
         return {}
 
     @property

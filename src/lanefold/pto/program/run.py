@@ -299,19 +299,24 @@ class _Runner:
             level = schedule.level(instruction)
             if at not in self.aliased:
                 groups[level, self._key(instruction)].append(instruction)
-        plans: dict[tuple[object, ...], Plan] = {}
         batches: dict[str, int] = defaultdict(int)
-        for (_, key), members in sorted(groups.items(), key=lambda item: item[0][0]):
+        for _, members in sorted(groups.items(), key=lambda item: item[0][0]):
             first = members[0]
             if isinstance(first, Compute):
-                if key not in plans:
-                    plans[key] = plan(self.program.call(first, target, self.types), numerics)
-                self._compute(plans[key], [i for i in members if isinstance(i, Compute)])
+                ready = self._plan(first, target, numerics)
+                self._compute(ready, [i for i in members if isinstance(i, Compute)])
                 batches[first.op] += 1
             else:
                 for move in members:
                     self._move(move)
         return dict(batches)
+
+    def _plan(self, instruction: Compute, target: str, numerics: str) -> Plan:
+        types = tuple(self.types[name] for name in instruction.tiles)
+        key = (target, numerics, instruction.op, instruction.form, instruction.is_binary, types)
+        if key not in self.program.plans:
+            self.program.plans[key] = plan(self.program.call(instruction, target, self.types), numerics)
+        return self.program.plans[key]
 
     def _compute(self, ready: Plan, members: list[Compute]) -> None:
         roles = ready.call.form.operands

@@ -20,6 +20,7 @@ Index = npt.NDArray[np.int64]
 ONE_TILE: Index = np.zeros(1, np.int64)
 _PARALLEL_BYTES = 1 << 22
 _WORKERS = 2
+_PIECES = 8
 
 
 @dataclass(slots=True)
@@ -69,10 +70,14 @@ def block_of(tile: Tile) -> Block:
 
 def scatter_lines(block: Block, values: Array, step: int) -> None:
     """Write one line per tile: ``values`` has shape [tiles, count]; the line's elements are ``step`` apart."""
-    count = values.shape[1]
-    if values.shape[0] == 1:
+    tiles, count = values.shape
+    if tiles == 1:
         start = int(block.starts[0])
         block.flat[start : start + (count - 1) * step + 1 : step] = values[0]
+        return
+    lines = Block(block.flat, block.starts, 0, step).view(1, count)
+    if lines is not None:
+        lines[:, 0] = values
     else:
         block.flat[block.starts[:, None] + np.arange(0, count * step, step)] = values
 
@@ -87,7 +92,8 @@ def spread(tiles: int, bytes_read: int, work: Callable[[slice], None]) -> None:
     if tiles < _WORKERS or bytes_read < _PARALLEL_BYTES:
         work(slice(0, tiles))
         return
-    cut = [tiles * k // _WORKERS for k in range(_WORKERS + 1)]
-    parts = [_pool().submit(work, slice(a, b)) for a, b in pairwise(cut)]
+    # More pieces than threads, because one of the cores may have other work.
+    cut = [tiles * k // _PIECES for k in range(_PIECES + 1)]
+    parts = [_pool().submit(work, slice(a, b)) for a, b in pairwise(cut) if a < b]
     for part in parts:
         part.result()
