@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lanefold.diagnostics import LanefoldError, Place
-from lanefold.ops import ArgReduce, Pool, Reciprocal, Reduce
+from lanefold.ops import Expand, Pool, Reciprocal, Reduce
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.lower import lower
@@ -191,8 +191,8 @@ def test_types_that_would_lose_values_are_refused(dtype: str) -> None:
 
 
 def test_ops_without_a_form_are_refused_with_the_reason() -> None:
-    with pytest.raises(LanefoldError, match="ArgReduce has no lowering"):
-        lower(ArgReduce("max", (4, 4), 1))
+    with pytest.raises(LanefoldError, match="Expand has no lowering"):
+        lower(Expand("add", (4, 4), (1,)))
 
 
 def test_reciprocal() -> None:

@@ -12,6 +12,7 @@ from lanefold.ops import Op
 from lanefold.tpb import isa
 from lanefold.tpb.binary import Stream
 from lanefold.tpb.bir import instruction
+from lanefold.tpb.bir.form import plain
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.lower.plan import Fill, Item, Lowering, Tensor, Transfer
 from lanefold.tpb.patterns import Access
@@ -100,7 +101,7 @@ def _record(item: Item, locations: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "engine": item.engine,
         "ins": [_operand(access, locations) for access in item.ins],
         "outs": [_operand(access, locations) for access in item.outs],
-        **item.attributes,
+        **plain(item.attributes, item.place()),
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lanefold.numerics.dtypes import by_name
 from lanefold.tpb.lower.dims import GREATEST_NUM, pieces
 from lanefold.tpb.lower.plan import Builder, Region
+from lanefold.tpb.patterns import Access
 
 _OPERATORS = {"abs": "abs", "square": "mult"}
 
@@ -41,3 +44,13 @@ def negated(builder: Builder, source: Region, partitions: int = 0) -> None:
 def mapped_bytes(dtype: str, element: str) -> int:
     """Bytes per element that `mapped` adds; 0 where there is nothing to map."""
     return 0 if element == "identity" else by_name("int32" if dtype == "int32" else "float32").bytes
+
+
+def signed(builder: Builder, source: Access, out: Access, *, negate: bool) -> None:
+    """Copies a row of elements to another row, cast to its type, with or without its sign turned.
+
+    One free pair each; a bypass fold of one element.
+    """
+    ((step, count),) = source.free
+    operand = replace(source, pattern=(source.pattern[0], (step, count), (1, 1)))
+    builder.instruction("TensorReduce", [operand], [out], "DVE", op="bypass", axis="X", negate=negate)

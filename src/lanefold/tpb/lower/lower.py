@@ -7,17 +7,18 @@ from math import prod
 from typing import Any
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.ops import Op, Pool, Reciprocal, Reduce
+from lanefold.ops import ArgReduce, Op, Pool, Reciprocal, Reduce, TopK
 from lanefold.program.prices import total
 from lanefold.tpb import isa
 from lanefold.tpb.lower.dims import PARTITIONS, Kept, pieces
 from lanefold.tpb.lower.plan import Builder, Lowering, Transfer
 from lanefold.tpb.lower.pool import lower_pool
 from lanefold.tpb.lower.reduce import lower_cross_lane, lower_free_axis
+from lanefold.tpb.lower.search import lower_arg, lower_top
 
 RULE_OP = Rule(
     "TPB-LOWER-OP",
-    "The leg computes pooling, reductions and reciprocals.",
+    "The leg computes pooling, reductions, searches and reciprocals.",
     "Pool Engine, The Op-to-Datapath Routing",
 )
 RULE_DTYPE = Rule(
@@ -73,10 +74,13 @@ def lower(
     if isinstance(op, Reduce):
         _check_dtype(op.dtype, _reduce_types(op), where)
         return _cheapest(op, where, generation, opcodes, prefer)
+    if isinstance(op, ArgReduce | TopK):
+        _check_dtype(op.dtype, (*FLOATS, *SMALL_INTEGERS), where)
+        return built(op, lower_arg if isinstance(op, ArgReduce) else lower_top, where, generation, opcodes)
     raise RULE_OP.error(
         f"{type(op).__name__} has no lowering onto the leg",
         got=type(op).__name__,
-        allowed="Pool, Reduce, Reciprocal",
+        allowed="Pool, Reduce, ArgReduce, TopK, Reciprocal",
         place=where,
         cures=["keep the node on the host"],
     )

@@ -77,7 +77,7 @@ class Lowering:
         op: what it computes.
         route: the datapath it takes.
         items: transfers, fills and instructions in order.
-        tensors: DRAM tensors by name; ``in0``, ``in1``, … are the op's inputs, ``out0`` its output.
+        tensors: DRAM tensors by name; ``in0``, ``in1``, … are the op's inputs, ``out0``, ``out1``, … its outputs.
         generation: generation it was made for.
         opcodes: opcode reading of its bytes.
         note: how it was re-tiled or rewritten.
@@ -174,7 +174,7 @@ class Lowering:
                 elif isinstance(item, Transfer):
                     _copy(machine, item, dram[item.tensor])
         shape = self.op.output_shape
-        return [dram["out0"].reshape(shape)]
+        return [dram[name].reshape(shape) for name in sorted(dram) if name.startswith("out")]
 
 
 def on_chip(machine: Machine, access: Access) -> Array:
