@@ -24,6 +24,7 @@ ADD, SUB, MUL, DIV, MAX, MIN, EXPDIF = range(7)
 _LOG2E = 1.4426950408889634
 _LN2 = 0.6931471805599453
 _ROUND = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to a whole number that stands in the low bits
+_PIECE = 512  # elements that are computed again where one of them is in doubt
 _BELOW, _ABOVE = 1.0 - 2.0**-43, 1.0 + 2.0**-43
 
 
@@ -145,6 +146,8 @@ def _whole_tile(
     """The common cases by the tile; false where the rows have to be taken one by one."""
     if a_form[1] != 1 or a_form[2] != 0 or b_form[2] != 0:
         return False
+    if op == EXPDIF:
+        return False
     if b_form[1] == 0 and op <= SUB:
         _add_rows(op, a, p, a_form[0], b, q, b_form[0], out, r, out_step, size)
     elif b_form[1] == 0 and op == MUL:
@@ -159,12 +162,7 @@ def _whole_tile(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def exponential(x: Array, out: Array) -> None:
-    """f32 of the double exponential of f32 values.
-
-    The series is within 2^-45 of the exponential, relatively; where the f32 result could depend on more than that, the
-    library's function decides, so that every result is the one that its exponential rounds to.
-    """
+def _exponential_piece(x: Array, out: Array) -> None:
     doubtful = 0
     for j in range(out.size):
         limited = np.float32(130.0) if x[j] > np.float32(130.0) else x[j]
@@ -194,6 +192,17 @@ def exponential(x: Array, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def exponential(x: Array, out: Array) -> None:
+    """f32 of the double exponential of f32 values.
+
+    The series is within 2^-45 of the exponential, relatively; where the f32 result could depend on more than that, the
+    library's function decides, so that every result is the one that its exponential rounds to.
+    """
+    for first in range(0, out.size, _PIECE):
+        _exponential_piece(x[first : first + _PIECE], out[first : first + _PIECE])
+
+
+@njit(cache=True, nogil=True)
 def expand_f32(
     op: int,
     a: Array,
@@ -212,9 +221,15 @@ def expand_f32(
     first = np.empty(cols, np.float32)
     second = np.empty(cols, np.float32)
     size = np.array([rows, cols], np.int64)
+    by_tile = op == EXPDIF and a_form[1] == 1 and a_form[2] == 0 and b_form[1] == 0 and out_step == cols
+    difference = np.empty(rows * cols if by_tile else 0, np.float32)
     for t in range(out_starts.size):
         p, q, r = a_starts[t], b_starts[t], out_starts[t]
         if _whole_tile(op, a, p, a_form, b, q, b_form, out, r, out_step, size):
+            continue
+        if by_tile:
+            _add_rows(SUB, a, p, a_form[0], b, q, b_form[0], difference, 0, cols, size)
+            exponential(difference, out[r : r + rows * cols])
             continue
         for i in range(rows):
             line = out[r + i * out_step : r + i * out_step + cols]
