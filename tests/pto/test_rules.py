@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
 
 import pytest
 
 from lanefold.diagnostics import RULES, LanefoldError, Severity, errors
 from lanefold.pto import TileType
 from lanefold.pto.calls import Call, Operand, make_call
+from lanefold.pto.isa import ELEMENTS, OPERATIONS, TARGETS
 from lanefold.pto.rules import CHECKS, check_call
+from tests.pto.samples import kind
 
 
 def T(
@@ -356,3 +359,39 @@ WHOLE = T("i32", 16, 32)
 )
 def test_forms_of_arg_operations(operands: tuple[TileType, ...], form: str) -> None:
     assert make_call("TROWARGMAX", operands, target="cpu").form.name == form
+
+
+def random_call(rng: random.Random) -> Call | None:
+    """A call that is likely to be illegal, or None where its tiles cannot even exist."""
+    op = rng.choice(list(OPERATIONS.values()))
+    form = rng.choice(op.forms)
+    operands = []
+    try:
+        for role in form.operands:
+            shape = kind(op, role, rng.choice([*ELEMENTS, *["f32"] * 20]))
+            changes: dict[str, object] = {}
+            if rng.random() < 0.2:
+                changes["layout"] = rng.choice(["ND", "DN", "NZ"])
+            for axis in ("rows", "cols"):
+                if rng.random() < 0.2:
+                    changes[axis] = rng.choice([8, 16, 64, 304, 2064])
+                if rng.random() < 0.2:
+                    changes[f"valid_{axis}"] = rng.choice([0, 1, 5, 8])
+            address = rng.choice([None, None, None, 0, 100, 0x2F000])
+            operands.append(Operand(replace(shape, **changes), rng.random() < 0.2, address))  # type: ignore[arg-type]
+        flag = True if form.name == "C2" else None
+        return make_call(op.name, operands, target=rng.choice(list(TARGETS)), form=form.name, is_binary=flag)
+    except LanefoldError:
+        return None
+
+
+def test_first_cures_of_random_calls_help() -> None:
+    rng = random.Random(5)
+    met = 0
+    for call in filter(None, (random_call(rng) for _ in range(700))):
+        for finding in check_call(call):
+            met += 1
+            cure = finding.cures[0]
+            if cure.changes:
+                assert finding.code not in {d.code for d in check_call(call.changed(cure.changes))}
+    assert met > 300

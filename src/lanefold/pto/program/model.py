@@ -204,6 +204,16 @@ class Program:
         """Names of the arrays that are loaded from, in order."""
         return tuple(dict.fromkeys(i.array for i in self.instructions if isinstance(i, Load)))
 
+    def changed(self, changes: Mapping[str, object]) -> Program:
+        """The program after the changes of a cure: keys are ``tile.field``, ``tile.rows_offset`` or ``array.field``.
+
+        Raises:
+            LanefoldError: PTO-TILE-* where a changed tile cannot exist.
+        """
+        from lanefold.pto.program.changes import apply_changes
+
+        return apply_changes(self, changes)
+
     def without_scratch(self) -> Program:
         """The program as its assembly text tells it: scratch tiles are left out, but for those of form E3."""
         kept: list[Instruction] = []
