@@ -172,7 +172,8 @@ def make(
         place = (rows, int(rng.integers(1, 5))) if op.axis == "row" else (int(rng.integers(1, 5)), cols)
         src = filled(rng, source, *place, pick_layout(rng, op, "src"))
         return [out], [src], [src.valid[:, :1] if op.axis == "row" else src.valid[:1]]
-    full = filled(rng, source, rows, cols, pick_layout(rng, op, "src0"))
+    order = str(rng.choice(LAYOUTS)) if op.axis == "row" else pick_layout(rng, op, "src0")
+    full = filled(rng, source, rows, cols, order)
     if op.axis == "column":
         line = filled(rng, source, 1, cols, pick_layout(rng, op, "src1"))
         return [out], [full, line], [full.valid.copy(), line.valid.copy()]
