@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lanefold import frontends, ops, pto, tpb
     from lanefold.diagnostics import Diagnostic, LanefoldError
-    from lanefold.frontends.array import pool2d, reduce
+    from lanefold.frontends.array import argmax, pool2d, reduce, top8, topk
     from lanefold.program import Program
     from lanefold.sweeps import sweep
     from lanefold.targets import load
@@ -25,16 +25,20 @@ __version__ = "0.1.0"
 _LAZY = {
     "Diagnostic": "lanefold.diagnostics",
     "LanefoldError": "lanefold.diagnostics",
+    "argmax": "lanefold.frontends.array",
     "load": "lanefold.targets",
     "pool2d": "lanefold.frontends.array",
     "reduce": "lanefold.frontends.array",
     "sweep": "lanefold.sweeps",
+    "top8": "lanefold.frontends.array",
+    "topk": "lanefold.frontends.array",
 }
 _MODULES = ("frontends", "ops", "pto", "tpb")
 
 __all__ = [
     "Diagnostic",
     "LanefoldError",
+    "argmax",
     "compile",
     "frontends",
     "load",
@@ -43,6 +47,8 @@ __all__ = [
     "pto",
     "reduce",
     "sweep",
+    "top8",
+    "topk",
     "tpb",
 ]
 

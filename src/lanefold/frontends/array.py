@@ -9,10 +9,11 @@ import numpy as np
 
 from lanefold.diagnostics import Place, Rule
 from lanefold.numerics.dtypes import from_numpy
-from lanefold.ops import Op, Pool, Reduce, resolve_pads
+from lanefold.ops import ArgReduce, Op, Pool, Reduce, TopK, resolve_pads
 from lanefold.targets import target as find_target
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_EIGHT = 8
 
 _RANK = Rule(
     "ARRAY-POOL-RANK",
@@ -23,9 +24,15 @@ _RANK = Rule(
 
 
 def _computed(op: Op, arrays: Sequence[Array], target: str, prefer: str, readings: dict[str, str], call: str) -> Array:
+    return _all_computed(op, arrays, target, prefer, readings, call)[0]
+
+
+def _all_computed(
+    op: Op, arrays: Sequence[Array], target: str, prefer: str, readings: dict[str, str], call: str
+) -> list[Array]:
     chosen = find_target(target, **readings)
     code = chosen.lower(op, Place(node=call), prefer)
-    return code.run(chosen.machine(), arrays)[0]
+    return code.run(chosen.machine(), arrays)
 
 
 def reduce(
@@ -114,3 +121,78 @@ def pool2d(
     )
     result = _computed(made, [full], target, "cost", readings, "pool2d")
     return result.reshape(result.shape[4 - value.ndim :])
+
+
+def argmax(
+    x: Array,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    select_last_index: bool = False,
+    target: str = "trn1",
+    **readings: str,
+) -> Array:
+    """The index of the largest element along an axis as uint32, computed by the instructions of a target.
+
+    Args:
+        x: array of any rank.
+        axis: axis to search; the flattened array if ``None``.
+        keepdims: the searched axis stays with extent 1.
+        select_last_index: of equal elements take the last index instead of the first.
+        target: target name.
+        readings: readings of the target; they differ in what a NaN does.
+
+    Raises:
+        LanefoldError: if the target has no legal form for it.
+    """
+    value = np.asarray(x)
+    flat = value.reshape(-1) if axis is None else value
+    made = ArgReduce(
+        "max", flat.shape, -1 if axis is None else axis, keepdims, select_last_index, from_numpy(value.dtype).name
+    )
+    result = _computed(made, [flat], target, "cost", readings, "argmax")
+    return result.reshape((1,) * value.ndim) if axis is None and keepdims else result
+
+
+def topk(
+    x: Array,
+    k: int,
+    axis: int = -1,
+    *,
+    largest: bool = True,
+    target: str = "trn1",
+    **readings: str,
+) -> tuple[Array, Array]:
+    """The k largest or smallest elements along an axis, in order, and their uint32 indices; equal ones by index.
+
+    Args:
+        x: array of at least one axis.
+        k: elements wanted, 1 to the extent of the axis.
+        axis: axis to search.
+        largest: the largest in descending order, else the smallest in ascending order.
+        target: target name.
+        readings: readings of the target; they differ in what a NaN does.
+
+    Raises:
+        LanefoldError: if k does not fit the axis, or the target has no legal form for it.
+    """
+    value = np.asarray(x)
+    made = TopK(value.shape, axis, k, largest, dtype=from_numpy(value.dtype).name)
+    values, indices = _all_computed(made, [value], target, "cost", readings, "topk")
+    return values, indices
+
+
+def top8(x: Array, *, target: str = "trn1", **readings: str) -> Array:
+    """The eight largest elements of each row of the last axis, descending, computed by the instructions of a target.
+
+    Args:
+        x: array whose last axis has at least eight elements.
+        target: target name.
+        readings: readings of the target; they differ in what a NaN does.
+
+    Raises:
+        LanefoldError: if a row is shorter, or the target has no legal form for it.
+    """
+    value = np.asarray(x)
+    made = TopK(value.shape, -1, _EIGHT, dtype=from_numpy(value.dtype).name)
+    return _computed(made, [value], target, "cost", readings, "top8")

@@ -38,6 +38,10 @@ def function(name: str, lowering: Lowering) -> dict[str, Any]:
             "dtype": tensor.dtype,
         }
     records = [_record(item, locations) for item in lowering.items]
+    written = [record for record, item in zip(records, lowering.items, strict=True) if isinstance(item, Instruction)]
+    for record, start, stop in zip(written, lowering.starts, lowering.starts[1:], strict=False):
+        if stop - start > 1:
+            record["bundles"] = stop - start
     return {
         "name": name,
         "attributes": [],

@@ -8,13 +8,11 @@ from lanefold.frontends.onnx.pieces import OnHost, Parts, at_node
 from lanefold.frontends.onnx.pools import POOLS
 from lanefold.frontends.onnx.read import Model
 from lanefold.frontends.onnx.reduces import REDUCES
+from lanefold.frontends.onnx.searches import SEARCHES
 
-HANDLERS = {**POOLS, **REDUCES}
+HANDLERS = {**POOLS, **REDUCES, **SEARCHES}
 
 _KEPT_ON_HOST = {
-    "ArgMax": "indices of a maximum are found on the host",
-    "ArgMin": "indices of a minimum are found on the host",
-    "TopK": "the largest values of a row are sorted on the host",
     "Softmax": "exponentials and quotients are computed on the host",
     "LogSoftmax": "exponentials and logarithms are computed on the host",
     "Hardmax": "indices of a maximum are found on the host",

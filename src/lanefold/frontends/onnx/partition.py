@@ -155,7 +155,7 @@ def _told(piece: Piece, codes: Mapping[str, Code]) -> str:
     """One step of a node that was taken apart."""
     if isinstance(piece, HostPiece):
         return f"{piece.name}: {piece.proto.op_type} on the host"
-    return f"{piece.name}: {piece.op.operator} of {piece.op.element} by {codes[piece.name].route}"
+    return f"{piece.name}: {piece.told} by {codes[piece.name].route}"
 
 
 def _strict_finding(model: Model, node: Node, reason: str) -> Diagnostic:

@@ -10,7 +10,7 @@ import onnx
 from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.read import Model
-from lanefold.ops import Pool, Reduce
+from lanefold.ops import ArgReduce, Pool, Reduce, TopK
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,25 @@ class LegPiece:
 
     name: str
     node: Node
-    op: Pool | Reduce
+    op: Pool | Reduce | ArgReduce | TopK
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     reference: Reference
     exact: bool
+
+    @property
+    def result_dtypes(self) -> tuple[str, ...]:
+        """Type names of the outputs, in order."""
+        return (self.op.dtype, self.op.index_dtype) if isinstance(self.op, TopK) else (self.op.output_dtype,)
+
+    @property
+    def told(self) -> str:
+        """What the op does, in a few words."""
+        if isinstance(self.op, TopK):
+            return f"{self.op.k} {'largest' if self.op.largest else 'smallest'}"
+        if isinstance(self.op, ArgReduce):
+            return f"index of {self.op.operator}"
+        return f"{self.op.operator} of {self.op.element}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ def verify(
 
     def observe(step: Step, inputs: Sequence[Array], made: Sequence[Array]) -> None:
         if isinstance(step, LegStep):
-            rows.append(_leg_row(pieces[step.name], inputs, made, tolerance))
+            rows.extend(_leg_rows(pieces[step.name], inputs, made, tolerance))
 
     outputs = program.run(feeds, observe, count=count)
     names = [value.name for value in read.outputs]
@@ -180,23 +180,25 @@ def verify(
     return Verification(tuple(rows), outputs)
 
 
-def _leg_row(piece: LegPiece, inputs: Sequence[Array], made: Sequence[Array], tolerance: float) -> VerifyRow:
+def _leg_rows(piece: LegPiece, inputs: Sequence[Array], made: Sequence[Array], tolerance: float) -> list[VerifyRow]:
     feeds = dict(zip(piece.inputs, inputs, strict=True))
     wanted, against = _reference(reference_model(piece), piece.outputs, feeds, piece.name)
     kind = "exact" if piece.exact else "close"
-    return compare(piece.name, kind, against, made[0], wanted[0], 0.0 if piece.exact else tolerance)
+    bound = 0.0 if piece.exact else tolerance
+    names = [piece.name] if len(made) == 1 else [f"{piece.name}: {output}" for output in piece.outputs]
+    return [compare(name, kind, against, got, want, bound) for name, got, want in zip(names, made, wanted, strict=True)]
 
 
 def reference_model(piece: LegPiece) -> onnx.ModelProto:
     """The ONNX model of one leg piece alone."""
     reference, op = piece.reference, piece.op
     source = tensor_type(op.dtype, op.input_shape)
-    result = tensor_type(op.output_dtype, op.output_shape)
+    results = [tensor_type(dtype, op.output_shape) for dtype in piece.result_dtypes]
     graph = helper.make_graph(
         list(reference.nodes),
         "reference",
         [helper.make_value_info(piece.inputs[0], source)],
-        [helper.make_value_info(piece.outputs[0], result)],
+        [helper.make_value_info(name, result) for name, result in zip(piece.outputs, results, strict=True)],
         [numpy_helper.from_array(np.asarray(value, np.int64), name) for name, value in reference.constants],
     )
     return helper.make_model(
