@@ -234,3 +234,12 @@ def test_route_of_an_unknown_node(call, tmp_path: Path) -> None:
     status, _, err = call("route", pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2]), "pol")
     assert status == 2
     assert "cure     write pool" in err
+
+
+def test_compile_writes_a_trace(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
+    trace = tmp_path / "t.json"
+    status, out, _ = call("compile", model, "-o", tmp_path / "out", "--trace", trace, "--cost-model", "detailed")
+    assert status == 0
+    assert f"wrote {trace}" in out
+    assert json.loads(trace.read_text())["traceEvents"]

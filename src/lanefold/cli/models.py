@@ -31,6 +31,7 @@ Target = Annotated[str, typer.Option("--target", "-t", help="trn1, trn2 or trn3;
 Prefer = Annotated[str, typer.Option(help="Route preference: cost, free-axis or cross-lane.")]
 Strict = Annotated[bool, typer.Option(help="Refuse pooling and reduction nodes on the host.")]
 Shape = Annotated[list[str] | None, typer.Option(help="Extents of an open input, as NAME=1,3,224,224.")]
+CostModel = Annotated[str, typer.Option("--cost-model", help="Cost model; the target's first one if left out.")]
 Every = Annotated[bool, typer.Option("--all", help="List host nodes one by one.")]
 
 
@@ -43,6 +44,8 @@ def compile_command(
     prefer: Prefer = "cost",
     strict: Strict = False,
     shape: Shape = None,
+    model_of_cost: CostModel = "",
+    trace: Annotated[Path | None, typer.Option(help="Write the timeline here, for the Perfetto viewer.")] = None,
     every: Every = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +57,11 @@ def compile_command(
     if not stop:
         folder = plan.program.save(output)
         files = sorted(path.name for path in folder.iterdir())
-    cost = plan.program.cost()
+    cost = plan.program.cost(model_of_cost)
+    if trace is not None and not stop:
+        from lanefold.report.trace import write_trace
+
+        write_trace(plan.program, trace, model=model_of_cost)
     if as_json:
         print_json(
             {
@@ -74,7 +81,7 @@ def compile_command(
         print_findings(findings)
         show([*ledger_parts(plan.program.ledger, every=every), *program_lines(plan.program), cost_line(cost)])
         if not stop:
-            show([f"wrote {output}: {', '.join(files)}"])
+            show([f"wrote {output}: {', '.join(files)}", *([f"wrote {trace}"] if trace else [])])
     raise typer.Exit(FINDINGS if stop else DONE)
 
 
