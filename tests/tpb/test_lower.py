@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lanefold.diagnostics import LanefoldError, Place
-from lanefold.ops import Expand, Pool, Reciprocal, Reduce
+from lanefold.ops import Pool, Reciprocal, Reduce
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.lower import lower
@@ -188,11 +188,6 @@ def test_types_that_would_lose_values_are_refused(dtype: str) -> None:
     finding = caught.value.diagnostics[0]
     assert (finding.code, finding.place.node, finding.got) == ("TPB-LOWER-DTYPE", "n7", dtype)
     assert "float32" in finding.allowed
-
-
-def test_ops_without_a_form_are_refused_with_the_reason() -> None:
-    with pytest.raises(LanefoldError, match="Expand has no lowering"):
-        lower(Expand("add", (4, 4), (1,)))
 
 
 def test_reciprocal() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from math import prod
 from typing import NamedTuple
 
@@ -87,3 +88,22 @@ def split_axes(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[Kept, .
 def pieces(total: int, size: int) -> list[tuple[int, int]]:
     """Ranges (first, length) of at most ``size`` that cover ``total``."""
     return [(start, min(size, total - start)) for start in range(0, total, size)]
+
+
+def lanes_of(kept: Sequence[Kept]) -> Iterator[tuple[int, int, Kept]]:
+    """The widest dim in stretches of at most 128, once for each index of the others.
+
+    Gives the first element in source and result, and the stretch.
+    """
+    if not kept:
+        yield 0, 0, Kept(0, 0, 1)
+        return
+    widest = max(range(len(kept)), key=lambda at: kept[at].num)
+    spread = kept[widest]
+    others = (*kept[:widest], *kept[widest + 1 :])
+    for index in product(*(range(dim.num) for dim in others)):
+        start = sum(place * dim.step for place, dim in zip(index, others, strict=True))
+        out_start = sum(place * dim.out_step for place, dim in zip(index, others, strict=True))
+        for first, length in pieces(spread.num, PARTITIONS):
+            lane = Kept(spread.step, spread.out_step, length)
+            yield start + first * spread.step, out_start + first * spread.out_step, lane

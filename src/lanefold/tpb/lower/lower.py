@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.ops import ArgReduce, Op, Pool, Reciprocal, Reduce, TopK
+from lanefold.ops import ArgReduce, Expand, Gather, Iota, Op, Pool, Reciprocal, Reduce, TopK
 from lanefold.program.prices import total
 from lanefold.tpb import isa
 from lanefold.tpb.lower.dims import PARTITIONS, Kept, pieces
@@ -15,12 +15,8 @@ from lanefold.tpb.lower.plan import Builder, Lowering, Transfer
 from lanefold.tpb.lower.pool import lower_pool
 from lanefold.tpb.lower.reduce import lower_cross_lane, lower_free_axis
 from lanefold.tpb.lower.search import lower_arg, lower_top
+from lanefold.tpb.lower.spreading import lower_expand, lower_gather, lower_iota
 
-RULE_OP = Rule(
-    "TPB-LOWER-OP",
-    "The leg computes pooling, reductions, searches and reciprocals.",
-    "Pool Engine, The Op-to-Datapath Routing",
-)
 RULE_DTYPE = Rule(
     "TPB-LOWER-DTYPE",
     "An op goes to the leg where its result cannot differ by the element type: values widen to float32, and only "
@@ -65,25 +61,21 @@ def lower(
             place=where,
             cures=["write cost"],
         )
-    if isinstance(op, Pool):
-        _check_dtype(op.dtype, _pool_types(op), where)
-        return built(op, lower_pool, where, generation, opcodes)
-    if isinstance(op, Reciprocal):
-        _check_dtype(op.dtype, FLOATS, where)
-        return built(op, _reciprocal, where, generation, opcodes)
     if isinstance(op, Reduce):
         _check_dtype(op.dtype, _reduce_types(op), where)
         return _cheapest(op, where, generation, opcodes, prefer)
-    if isinstance(op, ArgReduce | TopK):
-        _check_dtype(op.dtype, (*FLOATS, *SMALL_INTEGERS), where)
-        return built(op, lower_arg if isinstance(op, ArgReduce) else lower_top, where, generation, opcodes)
-    raise RULE_OP.error(
-        f"{type(op).__name__} has no lowering onto the leg",
-        got=type(op).__name__,
-        allowed="Pool, Reduce, ArgReduce, TopK, Reciprocal",
-        place=where,
-        cures=["keep the node on the host"],
-    )
+    dtype, legal = _types(op)
+    _check_dtype(dtype, legal, where)
+    return built(op, _WAYS[type(op)], where, generation, opcodes)
+
+
+def _types(op: Op) -> tuple[str, tuple[str, ...]]:
+    """The element type of an op that has one route, and those that are exact on it."""
+    if isinstance(op, Iota):
+        return op.output_dtype, (*FLOATS, *SMALL_INTEGERS, "int32", "uint32")
+    if isinstance(op, Pool):
+        return op.dtype, _pool_types(op)
+    return op.dtype, _TYPES[type(op)]
 
 
 def _pool_types(op: Pool) -> tuple[str, ...]:
@@ -142,6 +134,15 @@ def _cheapest(op: Reduce, place: Place, generation: isa.Generation, opcodes: isa
     return made[min(made, key=lambda name: prices[name][1])]
 
 
+_TYPES: dict[type, tuple[str, ...]] = {
+    ArgReduce: (*FLOATS, *SMALL_INTEGERS),
+    TopK: (*FLOATS, *SMALL_INTEGERS),
+    Reciprocal: FLOATS,
+    Expand: (*FLOATS, *SMALL_INTEGERS, "int32"),
+    Gather: (*FLOATS, *SMALL_INTEGERS, "int32", "uint32"),
+}
+
+
 def _reciprocal(builder: Builder, op: Reciprocal) -> str:
     """1/x of a dense tensor, spread over the partitions."""
     elements = prod(op.input_shape)
@@ -161,3 +162,14 @@ def _reciprocal(builder: Builder, op: Reciprocal) -> str:
             builder.instruction("Reciprocal", [rows.access([(1, size)])], [inverse.access([(1, size)])], "DVE")
             builder.items.append(Transfer("save", result, start + first, (lane.step, 1), inverse.access([(1, size)])))
     return "reciprocal"
+
+
+_WAYS: dict[type, _Way] = {
+    Pool: lower_pool,
+    Reciprocal: _reciprocal,
+    ArgReduce: lower_arg,
+    TopK: lower_top,
+    Iota: lower_iota,
+    Gather: lower_gather,
+    Expand: lower_expand,
+}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
 from typing import NamedTuple
 
@@ -13,7 +11,7 @@ from lanefold.diagnostics import Place, Rule
 from lanefold.numerics.dtypes import by_name
 from lanefold.ops import ArgReduce, TopK
 from lanefold.tpb import isa
-from lanefold.tpb.lower.dims import PARTITIONS, Kept, merge_kept, pieces, strides_of
+from lanefold.tpb.lower.dims import PARTITIONS, Kept, lanes_of, merge_kept, strides_of
 from lanefold.tpb.lower.elements import signed
 from lanefold.tpb.lower.plan import Builder, Region, Transfer
 from lanefold.tpb.patterns import Access, Pair
@@ -274,25 +272,9 @@ def _stage(builder: Builder, rows: _Rows, out_step: int) -> None:
     lanes = max((dim.num for dim in rows.kept), default=1)
     room = _room(builder, rows, min(lanes, PARTITIONS))
     _constants(builder, rows, room)
-    for start, out_start, lane in _lanes(rows):
+    for start, out_start, lane in lanes_of(rows.kept):
         moved = replace(rows, start=rows.start + start, out_start=rows.out_start + out_start)
         _pass(builder, moved, room, lane, out_step)
-
-
-def _lanes(rows: _Rows) -> Iterator[tuple[int, int, Kept]]:
-    """The widest kept dim in stretches of at most 128, once for each index of the others."""
-    if not rows.kept:
-        yield 0, 0, Kept(0, 0, 1)
-        return
-    widest = max(range(len(rows.kept)), key=lambda at: rows.kept[at].num)
-    spread = rows.kept[widest]
-    others = (*rows.kept[:widest], *rows.kept[widest + 1 :])
-    for index in product(*(range(dim.num) for dim in others)):
-        start = sum(place * dim.step for place, dim in zip(index, others, strict=True))
-        out_start = sum(place * dim.out_step for place, dim in zip(index, others, strict=True))
-        for first, count in pieces(spread.num, PARTITIONS):
-            lane = Kept(spread.step, spread.out_step, count)
-            yield start + first * spread.step, out_start + first * spread.out_step, lane
 
 
 def _room(builder: Builder, rows: _Rows, lanes: int) -> _Room:
