@@ -38,6 +38,16 @@ def _tpb(name: str, generation: str) -> Callable[..., Target]:
     return make
 
 
+def _pto(name: str) -> Callable[..., Target]:
+    def make(**readings: str) -> Target:
+        from lanefold.pto.target import PtoTarget
+
+        return PtoTarget(name, **readings)
+
+    return make
+
+
+_PTO_READINGS = {"numerics": ("cpu", "a2a3-order", "a5-order")}
 _TPB_READINGS = {"opcodes": ("reference", "headers"), "numerics": ("birsim", "device")}
 
 TARGETS: dict[str, TargetRow] = {
@@ -46,6 +56,9 @@ TARGETS: dict[str, TargetRow] = {
         TargetRow("trn1", "Trainium, Inferentia2", "TPB", "v2", _TPB_READINGS, _tpb("trn1", "v2")),
         TargetRow("trn2", "Trainium2", "TPB", "v3", _TPB_READINGS, _tpb("trn2", "v3")),
         TargetRow("trn3", "Trainium3", "TPB", "v4", _TPB_READINGS, _tpb("trn3", "v4")),
+        TargetRow("cpu", "PTO CPU simulator", "PTO", "", _PTO_READINGS, _pto("cpu")),
+        TargetRow("a2a3", "Ascend A2, Ascend A3", "PTO", "", _PTO_READINGS, _pto("a2a3")),
+        TargetRow("a5", "Ascend A5", "PTO", "", _PTO_READINGS, _pto("a5")),
     )
 }
 """Targets by name; the first value of a reading is its default."""
@@ -82,6 +95,8 @@ def target(name: str, **readings: str) -> Target:
 
 def facts(row: TargetRow) -> dict[str, Any]:
     """What a target's memories and clocks are, and which readings it has."""
+    if row.instruction_set == "PTO":
+        return _pto_facts(row)
     from lanefold.tpb import isa
     from lanefold.tpb.isa import timing
 
@@ -97,12 +112,46 @@ def facts(row: TargetRow) -> dict[str, Any]:
     }
 
 
+def _pto_facts(row: TargetRow) -> dict[str, Any]:
+    from lanefold.pto.cost.tables import CLOCK_MHZ
+    from lanefold.pto.isa import TARGETS as TILES
+
+    tiles = TILES[row.name]
+    return {
+        "generation": tiles.title,
+        "local_memory_bytes": tiles.ub_bytes,
+        "vector_register_bytes": tiles.register_bytes,
+        "clock_ghz": {"vector": CLOCK_MHZ / 1000} if row.name == "a2a3" else {},
+        "readings": {name: list(values) for name, values in row.readings.items()},
+    }
+
+
+def _tile_operations(name: str) -> list[dict[str, Any]]:
+    from lanefold.pto.isa import OPERATIONS
+
+    return [
+        {
+            "instruction": row.name,
+            "forms": [f"{row.name}({', '.join(form.operands)})" for form in row.forms],
+            "types": sorted(source if source == result else f"{source} to {result}" for source, result in found.types),
+            "summary": row.effect,
+            "source": f"{row.source}; {found.source}",
+            "confidence": str(found.confidence),
+        }
+        for row in OPERATIONS.values()
+        for found in (row.support[name],)
+    ]
+
+
 def operations(name: str, opcodes: str = "reference") -> list[dict[str, Any]]:
-    """The instructions of a target, one row each, as the tables have them.
+    """The instructions of a target, one row each, as the tables have them; ``opcodes`` is a reading of TPB targets.
 
     Raises:
         LanefoldError: if there is no such target or reading.
     """
+    row = TARGETS.get(name.lower())
+    if row is not None and row.instruction_set == "PTO":
+        return _tile_operations(row.name)
     from lanefold.tpb import isa
 
     made: Any = target(name, opcodes=opcodes)

@@ -19,8 +19,10 @@ _ARRAYS = Rule(
 _OUTPUT = Rule("CLI-OUTPUT", "An output file is written to a place that can be written.", "Command line", usage=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
-Opcodes = Annotated[str, typer.Option(help="Opcode reading: reference or headers.")]
-Numerics = Annotated[str, typer.Option(help="Numeric reading: birsim or device.")]
+Opcodes = Annotated[str, typer.Option(help="Opcode reading of trn targets: reference or headers.")]
+Numerics = Annotated[
+    str, typer.Option(help="Numeric reading, birsim or device; for cpu, a2a3 and a5: cpu, a2a3-order or a5-order.")
+]
 Generation = Annotated[str, typer.Option(help="Generation: v2, v3 or v4.")]
 
 

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
 _VERIFY = Rule("CLI-VERIFY", "Verification compares a model with onnxruntime.", "Command line", usage=True)
 
-Target = Annotated[str, typer.Option("--target", "-t", help="trn1, trn2 or trn3; see `lanefold targets`.")]
-Prefer = Annotated[str, typer.Option(help="Route preference: cost, free-axis or cross-lane.")]
+Target = Annotated[
+    str, typer.Option("--target", "-t", help="trn1, trn2, trn3, cpu, a2a3 or a5; see `lanefold targets`.")
+]
+Prefer = Annotated[
+    str, typer.Option(help="Route preference: cost; free-axis or cross-lane (trn); row or column (cpu, a2a3, a5).")
+]
 Strict = Annotated[bool, typer.Option(help="Refuse pooling and reduction nodes on the host.")]
 Shape = Annotated[list[str] | None, typer.Option(help="Extents of an open input, as NAME=1,3,224,224.")]
 CostModel = Annotated[str, typer.Option("--cost-model", help="Cost model; the target's first one if left out.")]
@@ -39,8 +43,8 @@ def compile_command(
     model: Annotated[Path, typer.Argument(help="ONNX model.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the program.")],
     target: Target = "trn1",
-    opcodes: Opcodes = "reference",
-    numerics: Numerics = "birsim",
+    opcodes: Opcodes = "",
+    numerics: Numerics = "",
     prefer: Prefer = "cost",
     strict: Strict = False,
     shape: Shape = None,
@@ -92,8 +96,8 @@ def run(
     output: Annotated[Path | None, typer.Option(help="Write the outputs to this .npz.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
     verify: Annotated[bool, typer.Option(help="Compare every leg node and the outputs with onnxruntime.")] = False,
-    opcodes: Opcodes = "reference",
-    numerics: Numerics = "birsim",
+    opcodes: Opcodes = "",
+    numerics: Numerics = "",
     prefer: Prefer = "cost",
     strict: Strict = False,
     shape: Shape = None,
@@ -136,7 +140,7 @@ def route(
     model: Annotated[Path, typer.Argument(help="ONNX model.")],
     node: Annotated[str, typer.Argument(help="Name of a node.")],
     target: Target = "trn1",
-    opcodes: Opcodes = "reference",
+    opcodes: Opcodes = "",
     prefer: Prefer = "cost",
     shape: Shape = None,
     as_json: AsJson = False,
@@ -146,7 +150,7 @@ def route(
     from lanefold.frontends.onnx.routes import node_routes
     from lanefold.targets import target as find_target
 
-    chosen = find_target(target, opcodes=opcodes)
+    chosen = find_target(target, **_readings(opcodes=opcodes))
     found = node_routes(read_model(model, shapes=_shapes(shape or [])), node, chosen, prefer)
     rows = [(piece, candidate) for piece, candidates in found.pieces for candidate in candidates]
     if as_json:
@@ -242,13 +246,18 @@ def _verdict(row: Any) -> str:
     return f"differs at {list(row.cell) if row.cell else 'shape'}: {row.got} for {row.wanted}"
 
 
+def _readings(**given: str) -> dict[str, str]:
+    """The readings that were given; the others are left to the target's defaults."""
+    return {name: value for name, value in given.items() if value}
+
+
 def _plan(
     model: Path, target: str, opcodes: str, numerics: str, prefer: str, strict: bool, shape: list[str] | None
 ) -> Plan:
     from lanefold.frontends.onnx import plan_model
     from lanefold.targets import target as find_target
 
-    chosen = find_target(target, opcodes=opcodes, numerics=numerics)
+    chosen = find_target(target, **_readings(opcodes=opcodes, numerics=numerics))
     return plan_model(model, chosen, shapes=_shapes(shape or []), strict=strict, prefer=prefer)
 
 

@@ -22,7 +22,7 @@ def targets(as_json: AsJson = False) -> None:
         return
     from lanefold.report.table import show, table
 
-    columns = list(rows[0])
+    columns = list(dict.fromkeys(column for row in rows for column in row))
     show([table("", columns, ([_cell(row.get(column, "")) for column in columns] for row in rows))])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from lanefold.program.prices import known
+
 DISPOSITIONS = ("emitted", "rewritten", "host", "refused")
 """What can become of a node: instructions of its own, instructions after a rewrite, host code, or nothing."""
 
@@ -55,8 +57,8 @@ class LedgerRow:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """The row as plain data."""
-        return asdict(self)
+        """The row as plain data; a greatest number of cycles that nobody knows is None."""
+        return asdict(self) | {"cycles": known(self.cycles)}
 
 
 class Ledger(Sequence[LedgerRow]):
@@ -143,5 +145,5 @@ class Ledger(Sequence[LedgerRow]):
             "nodes": len(self.rows),
             "bundles": self.bundles,
             "bytes": self.bytes,
-            "cycles": list(self.cycles),
+            "cycles": known(self.cycles),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -14,7 +15,7 @@ class CostRow:
         instruction: its name in the program.
         engine: engine it is bound to.
         low: least cycles the model allows.
-        high: greatest cycles; equal to ``low`` where the model gives one number.
+        high: greatest cycles; equal to ``low`` where the model gives one number, infinite where it knows none.
         clock_ghz: clock of the engine.
         model: name of the cost model.
         rule: the formula that fired, with its numbers.
@@ -44,8 +45,9 @@ class CostRow:
         return self.low / self.clock_ghz, self.high / self.clock_ghz
 
     def to_dict(self) -> dict[str, object]:
-        """The row as plain data, with nanoseconds."""
-        return asdict(self) | {"ns": list(self.ns)}
+        """The row as plain data, with nanoseconds; a greatest number that nobody knows is None."""
+        low, high = known((self.low, self.high))
+        return asdict(self) | {"low": low, "high": high, "ns": known(self.ns)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,16 @@ class ProgramCost:
         return {
             "model": self.model,
             "rows": [row.to_dict() for row in self.rows],
-            "engines_ns": {name: list(bounds) for name, bounds in self.engines.items()},
-            "cycles": list(self.cycles),
-            "ns": list(self.ns),
+            "engines_ns": {name: known(bounds) for name, bounds in self.engines.items()},
+            "cycles": known(self.cycles),
+            "ns": known(self.ns),
             "not_priced": ["transfers between DRAM and on-chip memory", "host steps"],
         }
+
+
+def known(bounds: Sequence[float]) -> list[float | None]:
+    """Least and greatest as plain data: None stands for an infinite one, which JSON does not have."""
+    return [None if math.isinf(each) else each for each in bounds]
 
 
 def total(rows: Sequence[CostRow]) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -122,5 +123,6 @@ def _info(data: Mapping[str, Any]) -> TensorInfo:
 def _row(data: Mapping[str, Any]) -> LedgerRow:
     lists = ("opcodes", "cycles", "steps")
     values: dict[str, Any] = {key: tuple(value) if key in lists else value for key, value in data.items()}
+    values["cycles"] = tuple(math.inf if each is None else each for each in values["cycles"])
     values["counted"] = tuple((name, count) for name, count in data.get("counted", ()))
     return LedgerRow(**values)

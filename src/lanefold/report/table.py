@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -47,6 +48,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
 def cycles_text(cycles: tuple[float, float]) -> str:
     """A number of cycles, or the range where least and greatest differ."""
     low, high = cycles
+    if math.isinf(high):
+        return "unknown"
     return f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
 
 
@@ -79,6 +82,10 @@ def _cells(row: LedgerRow) -> tuple[object, ...]:
 def cost_line(cost: ProgramCost) -> str:
     """The price of a program in one line, with model and engines."""
     low, high = cost.ns
+    if math.isinf(high):
+        return f"cost: unknown (model {cost.model}); transfers and host steps are not priced"
+    if not cost.rows:
+        return f"cost: none (model {cost.model}); transfers and host steps are not priced"
     time = f"{low / 1000:,.1f}" if low == high else f"{low / 1000:,.1f} to {high / 1000:,.1f}"
     engines = ", ".join(
         f"{name} {low / 1000:,.1f}" + ("" if low == high else f" to {high / 1000:,.1f}")

@@ -1,0 +1,141 @@
+"""The entry to lowering onto tiles: what a target takes, and which way is cheaper."""
+
+from __future__ import annotations
+
+from lanefold.diagnostics import LanefoldError, Place, Rule
+from lanefold.ops import Op, Pool, Reduce
+from lanefold.pto.isa import OPERATIONS, Operation
+from lanefold.pto.lower.fold import folds, is_global, lower_pool, lower_reduce
+from lanefold.pto.lower.plan import Builder, Candidate, Lowering
+from lanefold.pto.lower.tiles import OPERATORS
+from lanefold.pto.names import element
+
+RULE_OP = Rule(
+    "PTO-LOWER-OP",
+    "Tile operations compute pooling and reductions by sum, product, maximum, minimum and average.",
+    "PTO overview: Reduce And Expand Instruction Set",
+)
+RULE_ELEMENT = Rule(
+    "PTO-LOWER-ELEMENT",
+    "Tile operations fold elements as they are; none of them maps a whole tile to magnitudes or squares.",
+    "PTO overview: Reduce And Expand Instruction Set",
+)
+RULE_DTYPE = Rule(
+    "PTO-LOWER-DTYPE",
+    "Every tile operation of a lowering takes the element type on the target.",
+    "PTO headers: common instruction declarations and target checks",
+)
+RULE_PREFER = Rule("PTO-LOWER-PREFER", "A route is preferred by cost, row or column.", "Routes", usage=True)
+
+PREFERENCES = ("cost", "row", "column")
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+def lower(
+    op: Op, place: Place | None = None, *, target: str = "cpu", numerics: str = "cpu", prefer: str = "cost"
+) -> Lowering:
+    """Tile programs that compute an op.
+
+    Args:
+        op: what to compute.
+        place: the source node, for findings.
+        target: ``cpu``, ``a2a3`` or ``a5``.
+        numerics: numeric reading of the run.
+        prefer: ``cost`` takes the cheapest legal way for windows on the last axis, ``row`` and ``column`` that one
+            where it is legal.
+
+    Raises:
+        LanefoldError: where the target has no legal form for the op, with the reason.
+    """
+    where = place or Place()
+    if prefer not in PREFERENCES:
+        raise RULE_PREFER.error(
+            f"there is no preference {prefer!r}",
+            got=prefer,
+            allowed=", ".join(PREFERENCES),
+            place=where,
+            cures=["write cost"],
+        )
+    if not isinstance(op, Pool | Reduce) or op.operator not in OPERATORS:
+        name = getattr(op, "operator", "")
+        raise RULE_OP.error(
+            f"{' '.join(filter(None, (type(op).__name__, name)))} has no lowering onto tiles",
+            got=f"{type(op).__name__} {name}".strip(),
+            allowed=f"Pool and Reduce with {', '.join(OPERATORS)}",
+            place=where,
+            cures=["keep the node on the host"],
+        )
+    if op.element != "identity":
+        raise RULE_ELEMENT.error(
+            f"no tile operation gives the {op.element} of every element of a tile",
+            got=f"element {op.element}",
+            allowed="element identity",
+            place=where,
+            cures=[f"compute the {op.element} on the host and fold its result"],
+        )
+    b = Builder(target, _dtype(op, target, where), prefer)
+    if isinstance(op, Pool):
+        lower_pool(b, op)
+    else:
+        lower_reduce(b, op)
+    made = Lowering(op, tuple(b.stages), dict(b.tensors), target, numerics, "; ".join(b.notes))
+    return made.checked(where)
+
+
+def _operations(op: Pool | Reduce) -> list[Operation]:
+    """What the lowering of an op may be made of."""
+    ending = OPERATORS[op.operator]
+    if isinstance(op, Pool):
+        by_row = {True} if is_global(op) else {True, False}
+    else:
+        by_row = {inner == 1 for _, _, inner in folds(op)}
+    names = [f"TROW{ending}" if each else f"TCOL{ending}" for each in sorted(by_row)]
+    if op.operator == "average":
+        names.append("TCOLEXPANDDIV")
+    return [OPERATIONS[name] for name in names]
+
+
+def _dtype(op: Pool | Reduce, target: str, place: Place) -> str:
+    """The tile element type of an op.
+
+    Raises:
+        LanefoldError: PTO-LOWER-DTYPE where the target does not take it, or the result has another type.
+    """
+    legal = legal_types(op, target)
+    found = op.dtype if op.output_dtype == op.dtype else f"{op.dtype} to {op.output_dtype}"
+    if found not in legal:
+        raise RULE_DTYPE.error(
+            f"{target} does not fold {found} by {op.operator} on tiles",
+            got=found,
+            allowed=", ".join(legal),
+            place=place,
+            cures=[f"cast the tensor to {legal[0]} first if its values allow it, or keep the node on the host"],
+        )
+    return element(op.dtype).name
+
+
+def legal_types(op: Pool | Reduce, target: str) -> list[str]:
+    """Element types, by NumPy name, that all tile operations of an op take on a target; averages are of floats."""
+    sets = [{source for source, result in each.support[target].types if source == result} for each in _operations(op)]
+    both = [element(name) for name in sorted(set.intersection(*sets))]
+    found = [row.numpy for row in both if row.kind == "float" or op.operator != "average"]
+    return sorted(found, key=lambda name: (name not in FLOATS, -int("".join(filter(str.isdigit, name))), name))
+
+
+def routes(op: Op, place: Place, *, target: str, numerics: str, prefer: str = "cost") -> list[Candidate]:
+    """Every way of an op, the chosen one marked; ways that come to the same operations are told once.
+
+    Raises:
+        LanefoldError: if the preference is unknown.
+    """
+    try:
+        chosen = lower(op, place, target=target, numerics=numerics, prefer=prefer)
+    except LanefoldError as error:
+        if error.usage:
+            raise
+        return [Candidate(type(op).__name__.lower(), None, error.diagnostics)]
+    found = {chosen.route: Candidate(chosen.route, chosen, chosen=True)}
+    for way in PREFERENCES:
+        code = lower(op, place, target=target, numerics=numerics, prefer=way)
+        found.setdefault(code.route, Candidate(code.route, code))
+    return list(found.values())

@@ -1,0 +1,185 @@
+"""What a lowering onto tiles is made of: stages over named tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, errors
+from lanefold.ops import Op
+from lanefold.program import CostRow
+from lanefold.program.prices import total
+from lanefold.pto import names
+from lanefold.pto.lower.views import View
+from lanefold.pto.program import Compute, Program
+from lanefold.pto.tiles import numpy_type
+
+if TYPE_CHECKING:
+    from lanefold.pto.target import PtoMachine
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor in global memory: its elements and PTO type; ``runs`` are (value, count) pairs of a constant."""
+
+    elements: int
+    dtype: str
+    runs: tuple[tuple[float, int], ...] = ()
+
+    def fresh(self) -> Array:
+        """The flat array at the start of a run: a constant's values, else zeros."""
+        kind = numpy_type(names.element(self.dtype))
+        if not self.runs:
+            return np.zeros(self.elements, kind)
+        values, counts = zip(*self.runs, strict=True)
+        return np.repeat(np.array(values, kind), counts)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One tile program and the views that its arrays stand for; it runs once for every tile of the views."""
+
+    program: Program
+    views: Mapping[str, View]
+
+    @property
+    def tiles(self) -> int:
+        """How often the program runs."""
+        return max(view.tiles for view in self.views.values())
+
+    @cached_property
+    def computes(self) -> tuple[Compute, ...]:
+        """The operations of the program."""
+        return tuple(i for i in self.program.instructions if isinstance(i, Compute))
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """One op as stages of tile programs; it runs, checks and prices itself.
+
+    Args:
+        op: what it computes.
+        stages: in order.
+        tensors: by name; ``in0`` is the op's input, ``out0`` its output, others lie between or are constant.
+        target: ``cpu``, ``a2a3`` or ``a5``.
+        numerics: numeric reading.
+        note: how it was re-tiled or rewritten.
+    """
+
+    op: Op
+    stages: tuple[Stage, ...] = field(repr=False)
+    tensors: Mapping[str, Tensor]
+    target: str
+    numerics: str = "cpu"
+    note: str = ""
+
+    @property
+    def route(self) -> str:
+        """The operations, in order of first use."""
+        return " + ".join(dict.fromkeys(each.op for stage in self.stages for each in stage.computes))
+
+    @property
+    def opcodes(self) -> tuple[int, ...]:
+        """Empty: tile operations have no opcode bytes."""
+        return ()
+
+    @property
+    def bundles(self) -> int:
+        """Tile operations, each counted as often as it runs."""
+        return sum(stage.tiles * len(stage.computes) for stage in self.stages)
+
+    @property
+    def size(self) -> int:
+        """0: tile operations have no binary form here."""
+        return 0
+
+    def check(self) -> list[Diagnostic]:
+        """Findings about every tile program."""
+        return [finding for stage in self.stages for finding in stage.program.check(self.target)]
+
+    def cost(self, model: str = "") -> list[CostRow]:
+        """One row per operation of a stage, over all its tiles; none on the CPU simulator, which has no cycles.
+
+        Raises:
+            LanefoldError: if there is no such model, or it cannot price an operation.
+        """
+        from lanefold.pto.lower.prices import price
+
+        return [row for stage in self.stages for row in price(stage, self.target, model)]
+
+    def run(self, machine: PtoMachine, inputs: Sequence[Array]) -> list[Array]:
+        """Computes the op: every stage runs its program over all tiles and stores into its tensors.
+
+        Args:
+            machine: counts the tile operations.
+            inputs: arrays in the order of the op's inputs.
+        """
+        flat = {name: tensor.fresh() for name, tensor in self.tensors.items() if not name.startswith("in")}
+        for index, value in enumerate(inputs):
+            flat[f"in{index}"] = np.ascontiguousarray(value).reshape(-1)
+        for stage in self.stages:
+            inputs_of = {name: stage.views[name].of(flat[stage.views[name].tensor]) for name in stage.program.inputs}
+            made = stage.program.run(inputs_of, target=self.target, numerics=self.numerics)
+            for name, values in made.outputs.items():
+                view = stage.views[name]
+                view.of(flat[view.tensor])[...] = values
+            machine.done(stage)
+        return [flat["out0"].reshape(self.op.output_shape)]
+
+    def checked(self, place: Place) -> Lowering:
+        """The lowering itself, if every program of it is legal.
+
+        Raises:
+            LanefoldError: with every error, at the place of the source node.
+        """
+        wrong = errors(self.check())
+        if wrong:
+            raise LanefoldError([replace(each, place=replace(each.place, node=place.node)) for each in wrong])
+        return self
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way an op could go: its code where it is legal, else what stands against it."""
+
+    name: str
+    code: Lowering | None
+    against: tuple[Diagnostic, ...] = ()
+    chosen: bool = False
+
+    @property
+    def cycles(self) -> tuple[float, float]:
+        """Estimated cycles of the default cost model, least and greatest; (0, 0) where there is no price."""
+        return total(self.code.cost()) if self.code else (0.0, 0.0)
+
+
+@dataclass
+class Builder:
+    """Collects the stages of one lowering."""
+
+    target: str
+    dtype: str
+    prefer: str
+    stages: list[Stage] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def tensor(self, stem: str, elements: int, runs: tuple[tuple[float, int], ...] = ()) -> str:
+        """A new tensor; its name is the stem, with a number where it is one of several between input and output."""
+        name = stem
+        if stem not in ("in0", "out0"):
+            name = f"{stem}{sum(other.startswith(stem) for other in self.tensors)}"
+        self.tensors[name] = Tensor(elements, self.dtype, runs)
+        return name
+
+    def note(self, text: str) -> None:
+        """Something the ledger tells, once."""
+        if text not in self.notes:
+            self.notes.append(text)

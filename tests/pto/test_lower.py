@@ -1,0 +1,219 @@
+"""Lowered ops, run by their tile programs, against plain NumPy; legality on every target."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lanefold.diagnostics import LanefoldError, Place, errors
+from lanefold.ops import ArgReduce, Pool, Reduce
+from lanefold.pto.isa import OPERATIONS, TARGETS
+from lanefold.pto.lower import View, lower
+from lanefold.pto.lower.views import even
+from lanefold.pto.target import PtoTarget
+
+FOLDS = {"add": np.sum, "mult": np.prod, "max": np.max, "min": np.min, "average": np.mean}
+NAMES = tuple(TARGETS)
+
+
+def computed(op: Any, value: np.ndarray, name: str, prefer: str = "cost") -> np.ndarray:
+    target = PtoTarget(name)
+    code = target.lower(op, Place(), prefer)
+    assert errors(code.check()) == []
+    (result,) = code.run(target.machine(), [value])
+    assert result.shape == op.output_shape
+    assert result.dtype == value.dtype
+    return result
+
+
+def pooled(op: Pool, value: np.ndarray) -> np.ndarray:
+    """One window at a time, element by element, in float64."""
+    spatial = op.input_shape[2:]
+    result = np.zeros(op.output_shape)
+    for at in np.ndindex(op.output_shape):
+        taken, counted = [], 0
+        for tap in product(*(range(k) for k in op.kernel)):
+            where = [
+                o * s + t * d - p for o, s, t, d, p in zip(at[2:], op.strides, tap, op.dilations, op.pads, strict=False)
+            ]
+            if all(0 <= w < n for w, n in zip(where, spatial, strict=True)):
+                taken.append(float(value[(*at[:2], *where)]))
+            ends = [n + e for n, e in zip(spatial, op.pads[len(spatial) :], strict=True)]
+            counted += all(w < end for w, end in zip(where, ends, strict=True))
+        total = max(taken) if op.operator == "max" else sum(taken)
+        divisor = counted if op.count_include_pad else len(taken)
+        result[at] = total / divisor if op.operator == "average" else total
+    return result
+
+
+@st.composite
+def reductions(draw: st.DrawFn) -> tuple[Reduce, str]:
+    shape = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
+    axes = draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
+    return Reduce(draw(st.sampled_from(list(FOLDS))), tuple(shape), tuple(axes), draw(st.booleans())), draw(
+        st.sampled_from(NAMES)
+    )
+
+
+@given(reductions(), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_reductions(case: tuple[Reduce, str], seed: int) -> None:
+    op, name = case
+    value = np.random.default_rng(seed).uniform(0.5, 1.5, op.input_shape).astype(np.float32)
+    wanted = FOLDS[op.operator](value.astype(np.float64), axis=op.axes, keepdims=op.keepdims)
+    np.testing.assert_allclose(computed(op, value, name), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((5, 4100), (1,)),
+        ((4100,), (0,)),
+        ((300, 7), (0,)),
+        ((2, 131, 1100), (1,)),
+        ((2, 131, 1100), (0, 2)),
+        ((1500, 3), (1,)),
+    ],
+)
+def test_long_axes_are_folded_in_parts(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    value = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+    np.testing.assert_array_equal(computed(Reduce("max", shape, axes), value, name), value.max(axes, keepdims=True))
+    wanted = value.astype(np.float64).sum(axes, keepdims=True)
+    np.testing.assert_allclose(computed(Reduce("add", shape, axes), value, name), wanted, rtol=1e-4, atol=1e-4)
+
+
+@st.composite
+def poolings(draw: st.DrawFn) -> tuple[Pool, str, str]:
+    rank = draw(st.integers(1, 3))
+    sizes = st.lists(st.integers(3, 9), min_size=rank, max_size=rank)
+    small = st.lists(st.integers(1, 2), min_size=rank, max_size=rank)
+    kernel = draw(st.lists(st.integers(1, 3), min_size=rank, max_size=rank))
+    dilations = draw(small)
+    spatial = [max(n, d * (k - 1) + 1) for n, k, d in zip(draw(sizes), kernel, dilations, strict=True)]
+    pads = [draw(st.integers(0, k - 1)) for k in (*kernel, *kernel)]
+    pads = [0 if d > 1 else p for p, d in zip(pads, (*dilations, *dilations), strict=True)]
+    op = Pool(
+        draw(st.sampled_from(["max", "average", "add"])),
+        (draw(st.integers(1, 2)), draw(st.integers(1, 3)), *spatial),
+        tuple(kernel),
+        tuple(draw(small)),
+        tuple(dilations),
+        tuple(pads),
+        count_include_pad=draw(st.booleans()),
+    )
+    return op, draw(st.sampled_from(NAMES)), draw(st.sampled_from(["cost", "row", "column"]))
+
+
+@given(poolings(), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_poolings(case: tuple[Pool, str, str], seed: int) -> None:
+    op, name, prefer = case
+    value = np.random.default_rng(seed).uniform(-1, 1, op.input_shape).astype(np.float32)
+    found, wanted = computed(op, value, name, prefer), pooled(op, value)
+    if op.operator == "max":
+        np.testing.assert_array_equal(found, wanted.astype(np.float32))
+    else:
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_windows_that_skip_both_ways(name: str) -> None:
+    op = Pool("max", (2, 3, 11, 12), (3, 2), (2, 2), (2, 2))
+    value = np.random.default_rng(1).normal(size=op.input_shape).astype(np.float32)
+    np.testing.assert_array_equal(computed(op, value, name), pooled(op, value).astype(np.float32))
+    assert "tap by tap" in PtoTarget(name).lower(op, Place()).note
+
+
+def test_maps_larger_than_a_tile_are_averaged_with_their_edges() -> None:
+    op = Pool("average", (1, 40, 30, 31), (3, 3), (1, 1), pads=(1, 1, 1, 1))
+    value = np.random.default_rng(2).normal(size=op.input_shape).astype(np.float32)
+    np.testing.assert_allclose(computed(op, value, "a2a3"), pooled(op, value), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "int16", "int8", "uint8", "uint16", "uint32"])
+@pytest.mark.parametrize("operator", ["max", "add"])
+def test_types_are_those_of_the_table(name: str, dtype: str, operator: str) -> None:
+    op = Reduce(operator, (4, 5, 6), (2,), dtype=dtype)
+    short = {"float16": "f16", "float32": "f32"}.get(dtype, dtype.replace("uint", "u").replace("int", "i"))
+    ending = {"max": "MAX", "add": "SUM"}[operator]
+    legal = (short, short) in OPERATIONS[f"TROW{ending}"].support[name].types
+    value = np.random.default_rng(3).integers(0, 9, op.input_shape).astype(dtype)
+    if legal:
+        wanted = FOLDS[operator](value, axis=2, keepdims=True)
+        np.testing.assert_array_equal(computed(op, value, name), wanted.astype(dtype))
+        return
+    with pytest.raises(LanefoldError) as caught:
+        PtoTarget(name).lower(op, Place())
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "PTO-LOWER-DTYPE"
+    assert dtype in finding.got
+    assert "cast" in finding.cures[0].text
+
+
+@pytest.mark.parametrize(
+    ("op", "code"),
+    [
+        (Reduce("add", (4, 5), (1,), element="abs"), "PTO-LOWER-ELEMENT"),
+        (Pool("add", (1, 1, 4, 4), (2, 2), element="square"), "PTO-LOWER-ELEMENT"),
+        (Reduce("bitwise_or", (4, 5), (1,), dtype="int32"), "PTO-LOWER-OP"),
+        (ArgReduce("max", (4, 5), 1), "PTO-LOWER-OP"),
+        (Reduce("average", (4, 5), (1,), dtype="int32"), "PTO-LOWER-DTYPE"),
+    ],
+)
+def test_what_tiles_cannot_do_is_refused(op: Any, code: str) -> None:
+    for name in NAMES:
+        with pytest.raises(LanefoldError) as caught:
+            PtoTarget(name).lower(op, Place(node="n"))
+        (finding,) = caught.value.diagnostics
+        assert (finding.code, finding.place.node) == (code, "n")
+        (candidate,) = PtoTarget(name).routes(op, Place())
+        assert candidate.code is None
+        assert candidate.against[0].code == code
+
+
+def test_an_unknown_preference_is_refused() -> None:
+    with pytest.raises(LanefoldError) as caught:
+        lower(Reduce("add", (4, 5), (1,)), prefer="free-axis")
+    assert caught.value.usage
+    assert caught.value.diagnostics[0].code == "PTO-LOWER-PREFER"
+
+
+def test_routes_show_both_ways_of_the_last_axis() -> None:
+    op = Pool("max", (1, 2, 8, 8), (2, 2))
+    found = PtoTarget("a2a3").routes(op, Place())
+    assert {each.name for each in found} == {"TCOLMAX + TROWMAX", "TCOLMAX"} or len(found) == 1
+    chosen = [each for each in found if each.chosen]
+    assert len(chosen) == 1
+    assert chosen[0].cycles[1] == min(each.cycles[1] for each in found)
+
+
+def test_prices() -> None:
+    op = Reduce("add", (100, 64), (1,))
+    assert PtoTarget("cpu").lower(op, Place()).cost() == []
+    (row,) = PtoTarget("a2a3").lower(op, Place()).cost()
+    assert 0 < row.low <= row.high
+    assert row.model == "calibrated"
+    assert row.rule.startswith("1 × ")
+    (unknown,) = PtoTarget("a5").lower(op, Place()).cost()
+    assert (unknown.low, unknown.validity) == (0, "unknown")
+    assert unknown.to_dict()["high"] is None
+    with pytest.raises(LanefoldError):
+        PtoTarget("cpu").lower(op, Place()).cost("calibrated")
+
+
+@given(st.integers(1, 5000), st.integers(0, 1200))
+def test_pieces_are_even(extent: int, limit: int) -> None:
+    size = even(extent, limit)
+    pieces = View("t", (extent, 3), (3, 1)).split(-2, size)
+    assert size <= max(limit, 1)
+    assert len(pieces) <= 2
+    assert sum(piece.tiles * piece.shape[-2] for piece in pieces) == extent
+    flat = np.arange(extent * 3)
+    np.testing.assert_array_equal(np.concatenate([piece.of(flat).reshape(-1, 3) for piece in pieces]).reshape(-1), flat)
