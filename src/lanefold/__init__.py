@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lanefold import frontends, ops, pto, tpb
     from lanefold.diagnostics import Diagnostic, LanefoldError
-    from lanefold.frontends.array import argmax, pool2d, reduce, top8, topk
+    from lanefold.frontends.array import argmax, expand, pool2d, reduce, top8, topk
     from lanefold.program import Program
     from lanefold.sweeps import sweep
     from lanefold.targets import load
@@ -26,6 +26,7 @@ _LAZY = {
     "Diagnostic": "lanefold.diagnostics",
     "LanefoldError": "lanefold.diagnostics",
     "argmax": "lanefold.frontends.array",
+    "expand": "lanefold.frontends.array",
     "load": "lanefold.targets",
     "pool2d": "lanefold.frontends.array",
     "reduce": "lanefold.frontends.array",
@@ -40,6 +41,7 @@ __all__ = [
     "LanefoldError",
     "argmax",
     "compile",
+    "expand",
     "frontends",
     "load",
     "ops",

@@ -1,4 +1,4 @@
-"""ArgMax, ArgMin and TopK nodes and NumPy calls against onnxruntime and NumPy; nodes that stay on the host."""
+"""Searches, Expand and Gather as nodes and NumPy calls, against onnxruntime and NumPy; nodes that stay on the host."""
 
 from __future__ import annotations
 
@@ -137,6 +137,34 @@ def test_k_that_only_a_run_tells_stays_on_the_host() -> None:
     assert (row.disposition, "known only while the model runs" in row.reason) == ("host", True)
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_expand_nodes_agree_with_onnxruntime(data) -> None:
+    shape = data.draw(st.lists(st.sampled_from([1, 1, 3, 40]), min_size=1, max_size=3))
+    wanted = [n if n > 1 else data.draw(st.sampled_from([1, 2, 9])) for n in shape]
+    wanted = [data.draw(st.integers(1, 3)) for _ in range(data.draw(st.integers(0, 1)))] + wanted
+    node = helper.make_node("Expand", ["x", "s"], ["y"], name="n")
+    extents = numpy_helper.from_array(np.array(wanted, np.int64), "s")
+    made = model(node, shape, [("y", TensorProto.FLOAT)], constants=[extents])
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    program = lf.compile(made)
+    np.testing.assert_array_equal(program.run({"x": x})["y"], np.broadcast_to(x, wanted))
+    assert program.ledger.row("n").disposition == ("emitted" if np.prod(wanted) != np.prod(shape) else "host")
+    assert verify(made, program, {"x": x}).ok
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("chosen", [0, [-1, 2], [[1, 0], [-3, 2]]])
+def test_gather_nodes_agree_with_numpy(axis: int, chosen) -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"], name="n", axis=axis)
+    indices = numpy_helper.from_array(np.array(chosen, np.int64), "i")
+    made = model(node, (3, 5, 4), [("y", TensorProto.FLOAT)], constants=[indices])
+    x = np.random.default_rng(1).standard_normal((3, 5, 4)).astype(np.float32)
+    program = agrees(made, x)
+    assert verify(made, program, {"x": x}).ok
+    assert program.ledger.row("n").steps[-1].startswith("n/fetch: Gather by pool_buffer_load")
+
+
 def test_numpy_calls() -> None:
     x = np.random.default_rng(5).integers(-9, 9, (4, 3, 50)).astype(np.float32)
     np.testing.assert_array_equal(lf.argmax(x, 2), x.argmax(2))
@@ -146,6 +174,17 @@ def test_numpy_calls() -> None:
     values, indices = lf.topk(x, 13, largest=False, opcodes="headers")
     np.testing.assert_array_equal(indices, np.argsort(x, -1, kind="stable")[..., :13])
     np.testing.assert_array_equal(values, np.sort(x, -1)[..., :13])
+
+
+def test_numpy_expand() -> None:
+    x = np.random.default_rng(6).standard_normal((3, 1, 5)).astype(np.float32)
+    for shape in ((3, 70, 5), (2, 3, 1, 5), (3, 1, 5), (4, 2, 3, 8, 5)):
+        np.testing.assert_array_equal(lf.expand(x, shape), np.broadcast_to(x, shape))
+    np.testing.assert_array_equal(lf.expand(np.float32(3), (4,)), np.full(4, 3, np.float32))
+    with pytest.raises(LanefoldError, match="does not expand"):
+        lf.expand(x, (2, 2, 5))
+    with pytest.raises(LanefoldError, match="does not expand"):
+        lf.expand(x, (5,))
 
 
 def test_numpy_calls_refuse_what_cannot_be() -> None:

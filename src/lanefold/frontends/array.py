@@ -9,12 +9,18 @@ import numpy as np
 
 from lanefold.diagnostics import Place, Rule
 from lanefold.numerics.dtypes import from_numpy
-from lanefold.ops import ArgReduce, Op, Pool, Reduce, TopK, resolve_pads
+from lanefold.ops import ArgReduce, Expand, Op, Pool, Reduce, TopK, resolve_pads
 from lanefold.targets import target as find_target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _EIGHT = 8
 
+_BROADCAST = Rule(
+    "ARRAY-EXPAND-SHAPE",
+    "An array expands where each of its extents, counted from the last, is 1 or the one that is wanted.",
+    "Array calls: expand",
+    usage=True,
+)
 _RANK = Rule(
     "ARRAY-POOL-RANK",
     "A pooled array has the axes (N, C, H, W); two axes (H, W) and three (C, H, W) are taken as one map each.",
@@ -196,3 +202,31 @@ def top8(x: Array, *, target: str = "trn1", **readings: str) -> Array:
     value = np.asarray(x)
     made = TopK(value.shape, -1, _EIGHT, dtype=from_numpy(value.dtype).name)
     return _computed(made, [value], target, "cost", readings, "top8")
+
+
+def expand(x: Array, shape: Sequence[int], *, target: str = "trn1", **readings: str) -> Array:
+    """Repeats an array along its axes of extent 1 to a wanted shape, computed by the instructions of a target.
+
+    Args:
+        x: array of any rank up to that of ``shape``.
+        shape: extents of the result.
+        target: target name.
+        readings: readings of the target.
+
+    Raises:
+        LanefoldError: if an extent does not fit, or the target has no legal form for it.
+    """
+    value, wanted = np.asarray(x), tuple(int(extent) for extent in shape)
+    full = (1,) * (len(wanted) - value.ndim) + value.shape
+    fits = len(full) == len(wanted) and all(has in (1, want) for has, want in zip(full, wanted, strict=True))
+    if not fits:
+        raise _BROADCAST.error(
+            f"an array of extents {list(value.shape)} does not expand to {list(wanted)}",
+            got=list(wanted),
+            allowed=f"{list(value.shape)} with any extent for each 1, and any axes before them",
+            cures=[f"expand to {list(value.shape)}"],
+        )
+    # An axis of its own in front, so that there is always one to repeat along.
+    axes = (0, *(axis + 1 for axis, extent in enumerate(full) if extent == 1))
+    made = Expand("bypass", (1, *wanted), axes, from_numpy(value.dtype).name)
+    return _computed(made, [value], target, "cost", readings, "expand").reshape(wanted)

@@ -9,8 +9,9 @@ from lanefold.frontends.onnx.pools import POOLS
 from lanefold.frontends.onnx.read import Model
 from lanefold.frontends.onnx.reduces import REDUCES
 from lanefold.frontends.onnx.searches import SEARCHES
+from lanefold.frontends.onnx.spreading import SPREADING
 
-HANDLERS = {**POOLS, **REDUCES, **SEARCHES}
+HANDLERS = {**POOLS, **REDUCES, **SEARCHES, **SPREADING}
 
 _KEPT_ON_HOST = {
     "Softmax": "exponentials and quotients are computed on the host",

@@ -10,7 +10,7 @@ import onnx
 from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.read import Model
-from lanefold.ops import ArgReduce, Pool, Reduce, TopK
+from lanefold.ops import ArgReduce, Expand, Gather, Pool, Reduce, TopK
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LegPiece:
 
     name: str
     node: Node
-    op: Pool | Reduce | ArgReduce | TopK
+    op: Pool | Reduce | ArgReduce | TopK | Expand | Gather
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     reference: Reference
@@ -40,7 +40,16 @@ class LegPiece:
     @property
     def result_dtypes(self) -> tuple[str, ...]:
         """Type names of the outputs, in order."""
-        return (self.op.dtype, self.op.index_dtype) if isinstance(self.op, TopK) else (self.op.output_dtype,)
+        if isinstance(self.op, TopK):
+            return self.op.dtype, self.op.index_dtype
+        return (self.op.dtype if isinstance(self.op, Gather) else self.op.output_dtype,)
+
+    @property
+    def operands(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Type names and extents of the inputs, in order."""
+        if isinstance(self.op, Gather):
+            return (self.op.dtype, self.op.input_shape), (self.op.index_dtype, self.op.indices_shape)
+        return ((self.op.dtype, self.op.vector_shape if isinstance(self.op, Expand) else self.op.input_shape),)
 
     @property
     def told(self) -> str:
@@ -49,6 +58,8 @@ class LegPiece:
             return f"{self.op.k} {'largest' if self.op.largest else 'smallest'}"
         if isinstance(self.op, ArgReduce):
             return f"index of {self.op.operator}"
+        if isinstance(self.op, Expand | Gather):
+            return type(self.op).__name__
         return f"{self.op.operator} of {self.op.element}"
 
 

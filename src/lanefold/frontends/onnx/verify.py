@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.onnx.decompose import decompose
+from lanefold.frontends.onnx.elements import host_elements
 from lanefold.frontends.onnx.pieces import LegPiece, Parts, tensor_type
 from lanefold.frontends.onnx.read import Model, read_model
 from lanefold.host import open_session, run_session
@@ -161,7 +162,9 @@ def verify(
         piece.name: piece
         for parts in decompose(read)
         if isinstance(parts, Parts)
-        for piece in parts.pieces
+        for form in (parts, host_elements(parts))
+        if form is not None
+        for piece in form.pieces
         if isinstance(piece, LegPiece)
     }
     rows: list[VerifyRow] = []
@@ -192,12 +195,12 @@ def _leg_rows(piece: LegPiece, inputs: Sequence[Array], made: Sequence[Array], t
 def reference_model(piece: LegPiece) -> onnx.ModelProto:
     """The ONNX model of one leg piece alone."""
     reference, op = piece.reference, piece.op
-    source = tensor_type(op.dtype, op.input_shape)
+    sources = [tensor_type(*operand) for operand in piece.operands]
     results = [tensor_type(dtype, op.output_shape) for dtype in piece.result_dtypes]
     graph = helper.make_graph(
         list(reference.nodes),
         "reference",
-        [helper.make_value_info(piece.inputs[0], source)],
+        [helper.make_value_info(name, source) for name, source in zip(piece.inputs, sources, strict=True)],
         [helper.make_value_info(name, result) for name, result in zip(piece.outputs, results, strict=True)],
         [numpy_helper.from_array(np.asarray(value, np.int64), name) for name, value in reference.constants],
     )
