@@ -80,12 +80,12 @@ def compile_command(
             }
         )
     else:
-        from lanefold.report.table import cost_line, ledger_parts, program_lines, show
+        from lanefold.report.table import cost_line, files_text, ledger_parts, program_lines, show
 
         print_findings(findings)
         show([*ledger_parts(plan.program.ledger, every=every), *program_lines(plan.program), cost_line(cost)])
         if not stop:
-            show([f"wrote {output}: {', '.join(files)}", *([f"wrote {trace}"] if trace else [])])
+            show([f"wrote {output}: {files_text(files)}", *([f"wrote {trace}"] if trace else [])])
     raise typer.Exit(FINDINGS if stop else DONE)
 
 

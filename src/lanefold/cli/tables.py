@@ -22,8 +22,11 @@ def targets(as_json: AsJson = False) -> None:
         return
     from lanefold.report.table import show, table
 
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    show([table("", columns, ([_cell(row.get(column, "")) for column in columns] for row in rows))])
+    for kind in dict.fromkeys(row["instruction_set"] for row in rows):
+        members = [row for row in rows if row["instruction_set"] == kind]
+        columns = [column for column in members[0] if column != "instruction_set"]
+        cells = ([_cell(row[column]) for column in columns] for row in members)
+        show([table(kind, [column.replace("_", " ") for column in columns], cells)])
 
 
 def ops(

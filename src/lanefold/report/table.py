@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-_COLUMNS = ("node", "op", "became", "route", "opcodes", "bundles", "bytes", "cycles")
+_COLUMNS = ("node", "op", "became", "route", "opcodes", "instructions", "bytes", "cycles")
 _FILE_WIDTH = 200
 """Columns of output that goes to a file or pipe, so that tables keep their lines."""
-_RIGHT = {"bundles", "bytes", "cycles"}
+_FEW_FILES = 12
+_RIGHT = {"instructions", "bytes", "cycles"}
 
 
 def show(parts: Iterable[RenderableType | str]) -> None:
@@ -115,11 +116,21 @@ def cost_table(cost: ProgramCost) -> Table:
     return table("", columns, rows, ("cycles", "ns"))
 
 
+def files_text(names: Sequence[str]) -> str:
+    """File names in one line; where there are many, those of one kind are counted."""
+    if len(names) <= _FEW_FILES:
+        return ", ".join(names)
+    kinds = Counter(name.rpartition(".")[2] for name in names)
+    return f"{len(names)} files ({', '.join(f'{count} .{kind}' for kind, count in kinds.most_common())})"
+
+
 def program_lines(program: Program) -> list[str]:
     """Size of a program, and the readings behind every number of it."""
     readings = ", ".join(f"{name} {value}" for name, value in program.target.readings.items())
     host = len(program.steps) - len(program.leg_steps)
-    size = f"{program.ledger.bundles:,} bundles, {program.ledger.bytes:,} bytes"
+    size = f"{program.ledger.bundles:,} instructions"
+    if program.ledger.bytes:
+        size += f" of {program.ledger.bytes:,} bytes"
     return [
         f"program: {size}, {len(program.leg_steps)} leg steps, {host} host steps",
         f"target {program.target.name}; readings: {readings}; not verified on hardware",
