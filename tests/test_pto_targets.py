@@ -126,3 +126,33 @@ def test_arrays(name: str) -> None:
     np.testing.assert_array_equal(lf.reduce(value, "max", axis=(-1,), target=name), value.max(-1))
     made = lf.pool2d(value, (2, 2), (2, 2), mode="max", target=name)
     np.testing.assert_array_equal(made, value.reshape(2, 3, 4, 2, 4, 2).max((3, 5)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "extents"),
+    [
+        ("ReduceL1", {"axes": [2]}, [2, 3, 1, 8]),
+        ("ReduceSumSquare", {"axes": [1, 3]}, [2, 1, 7, 1]),
+        ("ReduceL2", {"axes": [3]}, [2, 3, 7, 1]),
+        ("LpPool", {"kernel_shape": [2, 3], "p": 1}, [2, 3, 6, 6]),
+        ("LpPool", {"kernel_shape": [2, 3], "p": 2, "pads": [1, 1, 1, 1]}, [2, 3, 8, 8]),
+        ("GlobalLpPool", {"p": 2}, [2, 3, 1, 1]),
+    ],
+)
+def test_magnitudes_and_squares_are_made_on_the_host(
+    name: str, op_type: str, attributes: dict[str, object], extents: list[int]
+) -> None:
+    value = helper.make_tensor_value_info
+    node = helper.make_node(op_type, ["x"], ["y"], name="n", **attributes)
+    graph = helper.make_graph(
+        [node], "g", [value("x", TensorProto.FLOAT, [2, 3, 7, 8])], [value("y", TensorProto.FLOAT, extents)]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=9)
+    plan = plan_model(model, target(name))
+    (row,) = plan.program.ledger
+    assert row.disposition == "rewritten"
+    assert "on the host" in row.reason
+    feeds = {"x": np.random.default_rng(3).normal(size=(2, 3, 7, 8)).astype(np.float32)}
+    result = verify(plan.model, plan.program, feeds)
+    assert result.ok, result.rows

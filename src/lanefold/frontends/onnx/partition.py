@@ -12,6 +12,7 @@ from onnx import helper
 from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.frontends.onnx import rules
 from lanefold.frontends.onnx.decompose import decompose
+from lanefold.frontends.onnx.elements import host_elements
 from lanefold.frontends.onnx.host import host_step, names_read
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, OnHost, Parts, Piece
@@ -99,11 +100,11 @@ def _lower(model: Model, target: Target, strict: bool, prefer: str) -> _Lowered:
         lowered.findings += made.findings
         outcome = made
         if isinstance(made, Parts):
-            codes = _codes(model, target, made.pieces, prefer)
+            parts, codes = _legal_parts(model, target, made, prefer)
             if isinstance(codes, OnHost):
                 outcome = codes
             else:
-                _take(lowered, node, made, codes)
+                _take(lowered, node, parts, codes)
         if isinstance(outcome, OnHost):
             lowered.pieces.append(HostPiece(node.name, node, node.proto))
             lowered.rows.append(LedgerRow(node.name, node.op_type, "host", reason=outcome.reason))
@@ -112,6 +113,16 @@ def _lower(model: Model, target: Target, strict: bool, prefer: str) -> _Lowered:
     if refused:
         raise LanefoldError(refused)
     return lowered
+
+
+def _legal_parts(model: Model, target: Target, parts: Parts, prefer: str) -> tuple[Parts, dict[str, Code] | OnHost]:
+    """The parts with their code; where the target refuses them, those with mappings of elements on the host."""
+    codes = _codes(model, target, parts.pieces, prefer)
+    other = host_elements(parts) if isinstance(codes, OnHost) else None
+    if other is None:
+        return parts, codes
+    again = _codes(model, target, other.pieces, prefer)
+    return (parts, codes) if isinstance(again, OnHost) else (other, again)
 
 
 def _codes(model: Model, target: Target, pieces: Iterable[Piece], prefer: str) -> dict[str, Code] | OnHost:
