@@ -169,7 +169,7 @@ def _work_dtype(rows: _Rows) -> str:
 def _row_bytes(rows: _Rows) -> int:
     work, found = by_name(_work_dtype(rows)).bytes, rows.passes * EIGHT
     copied = 0 if _in_place(rows) else by_name(rows.dtype).bytes
-    positions = 8 if rows.positions else 0
+    positions = 12 if rows.positions else 0
     return rows.length * (work + copied + positions) + (found + rows.guards + EIGHT) * 16 + 256
 
 
@@ -262,6 +262,7 @@ class _Room:
     indices: Region
     saved: Region
     positions: Region | None
+    places: Region | None
     fetched: Region | None
     ends: Region | None
 
@@ -287,12 +288,13 @@ def _room(builder: Builder, rows: _Rows, lanes: int) -> _Room:
     final = builder.tensors[rows.values].dtype if rows.values else work
     back = final != work or not (rows.wish.largest or rows.values in ("", "tops"))
     saved = builder.region("saved", found, final, lanes) if back else values
-    positions = fetched = None
+    positions = places = fetched = None
     if rows.positions:
         positions = builder.region("positions", 2 * rows.length, _UNSIGNED, lanes)
+        places = builder.region("places", rows.length, _UNSIGNED, lanes)
         fetched = builder.region("fetched", found, _UNSIGNED, lanes)
     ends = builder.region("ends", 2, _SIGNED, lanes) if rows.wish.last else None
-    return _Room(loaded, row, values, indices, saved, positions, fetched, ends)
+    return _Room(loaded, row, values, indices, saved, positions, places, fetched, ends)
 
 
 def _as(region: Region, dtype: str) -> Region:
@@ -378,10 +380,10 @@ def _walked(rows: _Rows, room: _Room, lanes: int) -> Access:
 def _positions(builder: Builder, rows: _Rows, room: _Room, lane: Kept) -> Region:
     """Indices among the candidates exchanged for the indices in the whole row."""
     lanes, length = lane.num, rows.length
-    if room.positions is None or room.fetched is None:
+    if room.positions is None or room.places is None or room.fetched is None:
         raise AssertionError("a stage with positions has room for them")
-    table = room.positions.access([(1, length)], 0, lanes)
-    builder.items.append(Transfer("load", rows.positions, rows.start, (lane.step, 1), table))
+    inside = room.positions.access([(1, length)], 0, lanes)
+    builder.items.append(Transfer("load", rows.positions, rows.start, (lane.step, 1), inside))
     whole = _as(room.positions, _SIGNED)
     even, rest = divmod(length, rows.run)
     for start, run, count in ((0, rows.run, even), (even * rows.run, rest, 1)):
@@ -389,7 +391,9 @@ def _positions(builder: Builder, rows: _Rows, room: _Room, lane: Kept) -> Region
             out = whole.access([(1, run * count)], length + start, lanes)
             _iota(builder, out, start // rows.run * rows.size, [(rows.size, count), (0, run)])
     pair = whole.access([(1, length), (length, 2)], 0, lanes)
-    builder.instruction("TensorReduce", [pair], [whole.access([(1, length)], 0, lanes)], "DVE", op="add", axis="X")
+    places = _as(room.places, _SIGNED).access([(1, length)], 0, lanes)
+    builder.instruction("TensorReduce", [pair], [places], "DVE", op="add", axis="X")
+    table = room.places.access([(1, length)], 0, lanes)
     for number in range(rows.passes):
         chosen = room.indices.access([(1, EIGHT)], number * EIGHT, lanes)
         out = room.fetched.access([(1, EIGHT)], number * EIGHT, lanes)
