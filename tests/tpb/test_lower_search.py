@@ -179,3 +179,20 @@ def test_what_the_leg_cannot_do_is_refused(op, code: str, allowed: str) -> None:
     (finding,) = caught.value.diagnostics
     assert (finding.code, finding.place.node) == (code, "n3")
     assert allowed in finding.allowed
+
+
+@pytest.mark.parametrize("generation", ["v2", "v3", "v4"])
+@pytest.mark.parametrize("reading", ["reference", "headers"])
+def test_long_rows_are_legal_in_every_generation_and_reading(generation: str, reading: str) -> None:
+    random = np.random.default_rng(8)
+    x = random.integers(-128, 128, (3, 33_000)).astype(np.int8)
+    for largest in (True, False):
+        agrees(TopK(x.shape, 1, 12, largest, dtype="int8"), x, generation=generation, reading=reading)
+    (made,) = run(ArgReduce("min", x.shape, 1, False, True, "int8"), x, generation, reading)
+    np.testing.assert_array_equal(made, 32_999 - x[:, ::-1].argmin(1))
+
+
+def test_long_rows_on_an_inner_axis() -> None:
+    x = np.random.default_rng(9).integers(-99, 99, (2, 17_000, 3)).astype(np.float32)
+    for k in (1, 5, 11):
+        agrees(TopK(x.shape, 1, k), x)
