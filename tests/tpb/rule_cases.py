@@ -49,13 +49,17 @@ class InstructionCase:
 
 @dataclass(frozen=True)
 class CallCase:
-    """A call that refuses its argument; ``cured`` is what the first cure says in words."""
+    """A call that refuses its argument, or returns findings about it.
+
+    ``cure`` is what the first cure says, ``cured`` the argument with just that done.
+    """
 
     code: str
     call: Callable[[Any], object]
     valid: Any
     invalid: Any
     message: str
+    cure: str
     cured: Any
 
 
@@ -557,13 +561,22 @@ _WAIT = tpb.Sync(wait_mode=5, value=3)
 _ACCESS = tpb.Access("SB", 0, 0, "float32", ((1, 1), (1, 8)), "x")
 
 CALL_CASES = (
-    CallCase("TPB-CHECK-INPUT", tpb.check, b"", 5, "a int is neither a stream nor an instruction", b""),
+    CallCase(
+        "TPB-CHECK-INPUT",
+        tpb.check,
+        b"",
+        5,
+        "a int is neither a stream nor an instruction",
+        "read BIR JSON with bir.load, bytes with decode, text with assemble",
+        b"",
+    ),
     CallCase(
         "TPB-PATTERN-RANK",
         _packed,
         [(64, 32), (2, 2), (4, 2), (8, 2), (1, 2)],
         [(64, 32), (2, 2), (4, 2), (8, 2), (16, 2), (1, 2)],
         "the pattern has 5 free pairs, a 4D descriptor takes 4",
+        "merge neighbouring pairs where outer step = inner step x inner num, or split the instruction",
         [(64, 32), (2, 8), (8, 2), (16, 2), (1, 2)],
     ),
     CallCase(
@@ -572,6 +585,7 @@ CALL_CASES = (
         _ACCESS,
         tpb.Access("DRAM", 0, 0, "float32", ((1, 1), (1, 8)), "x"),  # type: ignore[arg-type]
         "the operand lies in DRAM",
+        "load the tensor into the state buffer first",
         _ACCESS,
     ),
     CallCase(
@@ -580,6 +594,7 @@ CALL_CASES = (
         tpb.Sync(update_mode=0x15, value=3),
         tpb.Sync(update_mode=0x15, value=4),
         "the wait needs value 3 and the update value 4",
+        "use an increment or decrement, which needs no value, or an event-semaphore bundle of its own",
         tpb.Sync(update_mode=0x13),
     ),
     CallCase(
@@ -588,13 +603,52 @@ CALL_CASES = (
         {"pool_func": np.array([1, 2])},
         {"pool_func": np.array([1, 2]), "in_dtype": np.array([10, 10, 10])},
         "column 'lengths [2, 3]' of pool does not fit struct S4D4_PL",
+        "give equally long columns, named as above, with values inside the fields' ranges",
         {"pool_func": np.array([1, 2]), "in_dtype": np.array([10, 10])},
     ),
-    CallCase("TPB-INSTRUCTION-NAME", layout.kind_numbers, "pool", "poool", "no instruction is called 'poool'", "pool"),
-    CallCase("TPB-GENERATION", layout.check_generation, "v3", "v5", "there is no generation 'v5'", "v2"),
-    CallCase("TPB-OPCODES", layout.check_reading, "headers", "seed", "there is no opcode reading 'seed'", "reference"),
     CallCase(
-        "TPB-STREAM-LENGTH", tpb.decode, bytes(64), bytes(100), "100 bytes are not a whole number of bundles", bytes(64)
+        "TPB-INSTRUCTION-NAME",
+        layout.kind_numbers,
+        "pool",
+        "poool",
+        "no instruction is called 'poool'",
+        "write 'pool'",
+        "pool",
     ),
-    CallCase("TPB-STREAM-BUFFER", tpb.decode, "00" * 64, "0x45", "the text is not hexadecimal", "45" * 64),
+    CallCase(
+        "TPB-GENERATION",
+        layout.check_generation,
+        "v3",
+        "v5",
+        "there is no generation 'v5'",
+        "write 'v2' for Trainium and Inferentia2, 'v3' for Trainium2, 'v4' for Trainium3",
+        "v2",
+    ),
+    CallCase(
+        "TPB-OPCODES",
+        layout.check_reading,
+        "headers",
+        "seed",
+        "there is no opcode reading 'seed'",
+        "write 'reference' to follow the reference documents, 'headers' to follow the shipped headers",
+        "reference",
+    ),
+    CallCase(
+        "TPB-STREAM-LENGTH",
+        tpb.decode,
+        bytes(64),
+        bytes(100),
+        "100 bytes are not a whole number of bundles",
+        "drop the last 36 bytes, 64 remain",
+        bytes(64),
+    ),
+    CallCase(
+        "TPB-STREAM-BUFFER",
+        tpb.decode,
+        "00" * 64,
+        "0x45",
+        "the text is not hexadecimal",
+        "give 128 hexadecimal digits per bundle",
+        "45" * 64,
+    ),
 )

@@ -19,7 +19,7 @@ SPOKEN_BY = {
     "start_addr_active_channels": {"TPB-START-PARTITION"},
     "step_fits_i16": {"TPB-PATTERN-STEP"},
     "start_addr_aligned": {"TPB-ALIGNMENT"},
-    "operand_on_chip": {"TPB-OPERAND-MEMORY", "TPB-OPERAND-ON-CHIP"},
+    "operand_on_chip": {"TPB-OPERAND-ON-CHIP"},
     "tensor_reduce_valid_alu_op": {"TPB-REDUCE-ALU-CLASS"},
     "alu_op_generation": {"TPB-REDUCE-WIRE"},
     "tensor_reduce_valid_dtype": {"TPB-REDUCE-BITVEC-DTYPE"},

@@ -32,7 +32,7 @@ _RANK = Rule(
     "A pattern has the partition pair and one to four free pairs that survive packing (a 2D slot takes two).",
     'TENSOR4D descriptor: "Illegal ISA memory access dimension"',
 )
-_PLACEMENT = Rule(
+ON_CHIP = Rule(
     "TPB-OPERAND-ON-CHIP",
     "Operands of this leg lie in the state buffer (SB) or in PSUM.",
     "ISA headers: tensor_start_addr_valid",
@@ -206,7 +206,7 @@ def address_word(access: Access, generation: isa.Generation, place: Place | None
     elif access.memory == "PSUM":
         base, stride, size = geometry.psum_base, geometry.psum_stride, geometry.psum_bytes
     else:
-        raise _PLACEMENT.error(
+        raise ON_CHIP.error(
             f"the operand lies in {access.memory}",
             got=access.memory,
             allowed="SB, PSUM",

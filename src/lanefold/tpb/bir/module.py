@@ -51,7 +51,7 @@ _LOOP = Rule(
 )
 _ENGINE = Rule(
     "TPB-BIR-ENGINE",
-    "An instruction is bound to an engine that owns a stream; the engine comes from the instruction.",
+    "Streams are made of instructions whose engine owns one; the engine comes from the instruction.",
     "Per-engine .bin emission",
 )
 _ARCH = Rule(
@@ -312,12 +312,14 @@ def _no_stream(instruction: Instruction) -> Diagnostic:
 
 
 def _unknown_opcode(opcode: str, count: int) -> Diagnostic:
+    near = difflib.get_close_matches(opcode, isa.BIR_BY_OPCODE, 1, 0.75)
+    kept = "nothing need be done; the instruction is written back unchanged"
     return _UNKNOWN.finding(
         f"{count} instruction{'s' * (count > 1)} {opcode!r} kept as read, without bundles",
         got=opcode or "nothing",
         allowed=", ".join(isa.BIR_BY_OPCODE),
         place=Place(instruction=opcode, field="opcode"),
-        cures=["nothing need be done; the instruction is written back unchanged"],
+        cures=[Cure(f"write {near[0]!r}", {"opcode": near[0]}), kept] if near else [kept],
     )
 
 

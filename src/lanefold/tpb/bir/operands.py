@@ -22,18 +22,12 @@ from lanefold.tpb.bir.records import (
     read_entry,
 )
 from lanefold.tpb.instruction import Instruction, Sync
-from lanefold.tpb.patterns import Access, Memory
+from lanefold.tpb.patterns import ON_CHIP, Access, Memory
 
 _MEMREF = Rule(
     "TPB-BIR-MEMREF",
     "An operand's memref names an allocation of its function.",
     "BIR JSON record schema: memref",
-)
-_PLACED = Rule(
-    "TPB-OPERAND-MEMORY",
-    "Operands of this leg lie in the state buffer (SB) or in PSUM.",
-    "ISA headers: tensor_start_addr_valid",
-    predicate="tensor_start_addr_valid",
 )
 _ELEMENT = Rule(
     "TPB-OPERAND-DTYPE",
@@ -47,7 +41,7 @@ _KIND = Rule(
 )
 _REGISTER = Rule(
     "TPB-OPERAND-REGISTER",
-    "A register address names one of the 64 address registers and has no offset register.",
+    "A register operand says which register it means, and has no offset register.",
     "ADDR4, register form; access-pattern encoder dispatch",
 )
 _UNCONDITIONAL = Rule(
@@ -179,14 +173,13 @@ def _access(operand: Operand, allocations: Mapping[str, Any], place: Place) -> A
 def _register_access(operand: RegisterAp, allocations: Mapping[str, Any], place: Place) -> Access:
     here = Place(node=place.node, instruction=place.instruction, operand=str(operand.regref))
     number = _register_number(operand, allocations, here)
-    if operand.reg_ap_offset or not 0 <= number < isa.ADDRESS_REGISTERS:
-        got = f"offset {operand.reg_ap_offset}" if operand.reg_ap_offset else str(number)
+    if operand.reg_ap_offset:
         raise _REGISTER.error(
-            f"register operand {operand.regref} with {got}",
-            got=got,
-            allowed=f"register 0 to {isa.ADDRESS_REGISTERS - 1}, no reg_ap_offset",
+            f"register operand {operand.regref} has the offset register {operand.reg_ap_offset}",
+            got=f"offset {operand.reg_ap_offset}",
+            allowed="no reg_ap_offset",
             place=here,
-            cures=["add the offset into the address register beforehand, and name one of r0 to r63"],
+            cures=[Cure("add the offset into the address register beforehand", {"reg_ap_offset": None})],
         )
     pattern = tuple((step, num) for step, num in operand.ap)
     by_name(operand.dtype)
@@ -255,7 +248,7 @@ def _memory(location: MemoryLocation, place: Place) -> Memory:
         return "SB"
     if location.type == "PSUM":
         return "PSUM"
-    raise _PLACED.error(
+    raise ON_CHIP.error(
         f"operand {place.operand} lies in {location.type}",
         got=location.type or "nothing",
         allowed="SB, PSUM",

@@ -7,7 +7,7 @@ from lanefold.numerics import dtypes
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits.findings import INT32, Findings, named_operands
-from lanefold.tpb.patterns import NUM_RANGE, STEP_RANGE, Access, Pair
+from lanefold.tpb.patterns import NUM_RANGE, ON_CHIP, STEP_RANGE, Access, Pair
 
 _DTYPE = Rule(
     "TPB-DTYPE",
@@ -45,7 +45,7 @@ _PACKED = Rule(
 )
 _ENGINE = Rule(
     "TPB-ENGINE-NAME",
-    "An instruction is bound to one of the BIR engines, or to none.",
+    "An engine is called by its BIR name; under other names no rule on engines can be checked.",
     "BIR engine enumeration",
     Severity.WARNING,
 )
@@ -60,7 +60,6 @@ _STEP = RULES["TPB-PATTERN-STEP"]
 
 
 _NUM = RULES["TPB-PATTERN-NUM"]
-_ON_CHIP = RULES["TPB-OPERAND-ON-CHIP"]
 _INSIDE = RULES["TPB-OPERAND-PARTITION"]
 
 
@@ -150,7 +149,7 @@ def place_findings(instruction: Instruction, generation: isa.Generation) -> Find
             yield from _register(operand, path, place)
             continue
         if operand.memory not in ("SB", "PSUM"):
-            yield _ON_CHIP.finding(
+            yield ON_CHIP.finding(
                 f"operand {operand.name} lies in {operand.memory}",
                 got=repr(operand.memory),
                 allowed="SB, PSUM",
