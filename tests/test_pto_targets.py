@@ -156,3 +156,19 @@ def test_magnitudes_and_squares_are_made_on_the_host(
     feeds = {"x": np.random.default_rng(3).normal(size=(2, 3, 7, 8)).astype(np.float32)}
     result = verify(plan.model, plan.program, feeds)
     assert result.ok, result.rows
+
+
+@pytest.mark.parametrize("name", [*NAMES, "trn1"])
+@pytest.mark.parametrize(("opset", "axis"), [(11, None), (11, 2), (13, None), (13, 1), (13, -3)])
+def test_softmax_runs_where_a_target_has_exponentials(name: str, opset: int, axis: int | None) -> None:
+    value = helper.make_tensor_value_info
+    node = helper.make_node("Softmax", ["x"], ["y"], name="s", **({} if axis is None else {"axis": axis}))
+    graph = helper.make_graph(
+        [node], "g", [value("x", TensorProto.FLOAT, [2, 5, 6])], [value("y", TensorProto.FLOAT, [2, 5, 6])]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    plan = plan_model(model, target(name))
+    (row,) = plan.program.ledger
+    assert row.disposition == ("host" if name == "trn1" else "emitted")
+    feeds = {"x": np.random.default_rng(5).normal(size=(2, 5, 6)).astype(np.float32)}
+    assert verify(plan.model, plan.program, feeds).ok

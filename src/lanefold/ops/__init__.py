@@ -6,6 +6,7 @@ from lanefold.ops.checks import ELEMENTS, identity
 from lanefold.ops.others import EXPAND_OPERATORS, Expand, Gather, Iota, Reciprocal
 from lanefold.ops.pooling import POOL_OPERATORS, Pool
 from lanefold.ops.reductions import REDUCE_OPERATORS, ArgReduce, Reduce, TopK
+from lanefold.ops.softmax import Softmax
 from lanefold.ops.windows import (
     AUTO_PADS,
     AxisWindows,
@@ -18,7 +19,7 @@ from lanefold.ops.windows import (
     resolve_pads,
 )
 
-Op = Pool | Reduce | ArgReduce | TopK | Expand | Reciprocal | Iota | Gather
+Op = Pool | Reduce | ArgReduce | TopK | Expand | Reciprocal | Iota | Gather | Softmax
 
 __all__ = [
     "AUTO_PADS",
@@ -37,6 +38,7 @@ __all__ = [
     "Reciprocal",
     "Reduce",
     "ResolvedPads",
+    "Softmax",
     "TopK",
     "Window",
     "WindowClass",

@@ -9,12 +9,12 @@ from lanefold.frontends.onnx.pools import POOLS
 from lanefold.frontends.onnx.read import Model
 from lanefold.frontends.onnx.reduces import REDUCES
 from lanefold.frontends.onnx.searches import SEARCHES
+from lanefold.frontends.onnx.softmax import SOFTMAX
 from lanefold.frontends.onnx.spreading import SPREADING
 
-HANDLERS = {**POOLS, **REDUCES, **SEARCHES, **SPREADING}
+HANDLERS = {**POOLS, **REDUCES, **SEARCHES, **SPREADING, **SOFTMAX}
 
 _KEPT_ON_HOST = {
-    "Softmax": "exponentials and quotients are computed on the host",
     "LogSoftmax": "exponentials and logarithms are computed on the host",
     "Hardmax": "indices of a maximum are found on the host",
     "MaxRoiPool": "windows that depend on data are pooled on the host",

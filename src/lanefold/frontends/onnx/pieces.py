@@ -10,7 +10,7 @@ import onnx
 from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.read import Model
-from lanefold.ops import ArgReduce, Expand, Gather, Pool, Reduce, TopK
+from lanefold.ops import ArgReduce, Expand, Gather, Pool, Reduce, Softmax, TopK
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LegPiece:
 
     name: str
     node: Node
-    op: Pool | Reduce | ArgReduce | TopK | Expand | Gather
+    op: Pool | Reduce | ArgReduce | TopK | Expand | Gather | Softmax
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     reference: Reference
@@ -58,7 +58,7 @@ class LegPiece:
             return f"{self.op.k} {'largest' if self.op.largest else 'smallest'}"
         if isinstance(self.op, ArgReduce):
             return f"index of {self.op.operator}"
-        if isinstance(self.op, Expand | Gather):
+        if isinstance(self.op, Expand | Gather | Softmax):
             return type(self.op).__name__
         return f"{self.op.operator} of {self.op.element}"
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.ops import Op, Pool, Reduce
+from lanefold.ops import Op, Pool, Reduce, Softmax
 from lanefold.pto.isa import OPERATIONS, Operation
 from lanefold.pto.lower.fold import folds, is_global, lower_pool, lower_reduce
 from lanefold.pto.lower.plan import Builder, Candidate, Lowering
+from lanefold.pto.lower.softmax import lower_softmax
+from lanefold.pto.lower.softmax import operations as softmax_operations
 from lanefold.pto.lower.tiles import OPERATORS
 from lanefold.pto.names import element
 
 RULE_OP = Rule(
     "PTO-LOWER-OP",
-    "Tile operations compute pooling and reductions by sum, product, maximum, minimum and average.",
+    "Tile operations compute softmax, and pooling and reductions by sum, product, maximum, minimum and average.",
     "PTO overview: Reduce And Expand Instruction Set",
 )
 RULE_ELEMENT = Rule(
@@ -28,6 +30,7 @@ RULE_DTYPE = Rule(
 RULE_PREFER = Rule("PTO-LOWER-PREFER", "A route is preferred by cost, row or column.", "Routes", usage=True)
 
 PREFERENCES = ("cost", "row", "column")
+_Lowered = Pool | Reduce | Softmax
 FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -56,12 +59,32 @@ def lower(
             place=where,
             cures=["write cost"],
         )
+    taken = _checked_op(op, where)
+    b = Builder(target, _dtype(taken, target, where), prefer)
+    if isinstance(taken, Pool):
+        lower_pool(b, taken)
+    elif isinstance(taken, Reduce):
+        lower_reduce(b, taken)
+    else:
+        lower_softmax(b, taken, where)
+    made = Lowering(op, tuple(b.stages), dict(b.tensors), target, numerics, "; ".join(b.notes))
+    return made.checked(where)
+
+
+def _checked_op(op: Op, where: Place) -> _Lowered:
+    """The op, if tile operations compute it.
+
+    Raises:
+        LanefoldError: PTO-LOWER-OP, PTO-LOWER-ELEMENT.
+    """
+    if isinstance(op, Softmax):
+        return op
     if not isinstance(op, Pool | Reduce) or op.operator not in OPERATORS:
         name = getattr(op, "operator", "")
         raise RULE_OP.error(
             f"{' '.join(filter(None, (type(op).__name__, name)))} has no lowering onto tiles",
             got=f"{type(op).__name__} {name}".strip(),
-            allowed=f"Pool and Reduce with {', '.join(OPERATORS)}",
+            allowed=f"Softmax, and Pool and Reduce with {', '.join(OPERATORS)}",
             place=where,
             cures=["keep the node on the host"],
         )
@@ -73,17 +96,13 @@ def lower(
             place=where,
             cures=[f"compute the {op.element} on the host and fold its result"],
         )
-    b = Builder(target, _dtype(op, target, where), prefer)
-    if isinstance(op, Pool):
-        lower_pool(b, op)
-    else:
-        lower_reduce(b, op)
-    made = Lowering(op, tuple(b.stages), dict(b.tensors), target, numerics, "; ".join(b.notes))
-    return made.checked(where)
+    return op
 
 
-def _operations(op: Pool | Reduce) -> list[Operation]:
+def _operations(op: _Lowered) -> list[Operation]:
     """What the lowering of an op may be made of."""
+    if isinstance(op, Softmax):
+        return [OPERATIONS[name] for name in softmax_operations(op)]
     ending = OPERATORS[op.operator]
     if isinstance(op, Pool):
         by_row = {True} if is_global(op) else {True, False}
@@ -95,7 +114,7 @@ def _operations(op: Pool | Reduce) -> list[Operation]:
     return [OPERATIONS[name] for name in names]
 
 
-def _dtype(op: Pool | Reduce, target: str, place: Place) -> str:
+def _dtype(op: _Lowered, target: str, place: Place) -> str:
     """The tile element type of an op.
 
     Raises:
@@ -105,7 +124,7 @@ def _dtype(op: Pool | Reduce, target: str, place: Place) -> str:
     found = op.dtype if op.output_dtype == op.dtype else f"{op.dtype} to {op.output_dtype}"
     if found not in legal:
         raise RULE_DTYPE.error(
-            f"{target} does not fold {found} by {op.operator} on tiles",
+            f"{target} does not take {found} for {getattr(op, 'operator', 'softmax')} on tiles",
             got=found,
             allowed=", ".join(legal),
             place=place,
@@ -114,11 +133,11 @@ def _dtype(op: Pool | Reduce, target: str, place: Place) -> str:
     return element(op.dtype).name
 
 
-def legal_types(op: Pool | Reduce, target: str) -> list[str]:
+def legal_types(op: _Lowered, target: str) -> list[str]:
     """Element types, by NumPy name, that all tile operations of an op take on a target; averages are of floats."""
     sets = [{source for source, result in each.support[target].types if source == result} for each in _operations(op)]
     both = [element(name) for name in sorted(set.intersection(*sets))]
-    found = [row.numpy for row in both if row.kind == "float" or op.operator != "average"]
+    found = [row.numpy for row in both if row.kind == "float" or getattr(op, "operator", "") != "average"]
     return sorted(found, key=lambda name: (name not in FLOATS, -int("".join(filter(str.isdigit, name))), name))
 
 

@@ -17,6 +17,11 @@ from lanefold.tpb.lower.reduce import lower_cross_lane, lower_free_axis
 from lanefold.tpb.lower.search import lower_arg, lower_top
 from lanefold.tpb.lower.spreading import lower_expand, lower_gather, lower_iota
 
+RULE_OP = Rule(
+    "TPB-LOWER-OP",
+    "The leg pools, reduces, searches, inverts, repeats and fetches; it computes no exponentials.",
+    "Pool Engine, The Op-to-Datapath Routing",
+)
 RULE_DTYPE = Rule(
     "TPB-LOWER-DTYPE",
     "An op goes to the leg where its result cannot differ by the element type: values widen to float32, and only "
@@ -64,6 +69,14 @@ def lower(
     if isinstance(op, Reduce):
         _check_dtype(op.dtype, _reduce_types(op), where)
         return _cheapest(op, where, generation, opcodes, prefer)
+    if type(op) not in _WAYS:
+        raise RULE_OP.error(
+            f"{type(op).__name__} has no lowering onto the leg",
+            got=type(op).__name__,
+            allowed=", ".join(["Reduce", *(each.__name__ for each in _WAYS)]),
+            place=where,
+            cures=["keep the node on the host"],
+        )
     dtype, legal = _types(op)
     _check_dtype(dtype, legal, where)
     return built(op, _WAYS[type(op)], where, generation, opcodes)
