@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import lanefold as lf
 from lanefold.cli import app
 from lanefold.diagnostics import LanefoldError, errors
+from lanefold.frontends.backend import LanefoldBackend
 from lanefold.frontends.onnx import plan_model, random_inputs, verify
 from lanefold.targets import TARGETS, facts, operations, target
 
@@ -172,3 +173,14 @@ def test_softmax_runs_where_a_target_has_exponentials(name: str, opset: int, axi
     assert row.disposition == ("host" if name == "trn1" else "emitted")
     feeds = {"x": np.random.default_rng(5).normal(size=(2, 5, 6)).astype(np.float32)}
     assert verify(plan.model, plan.program, feeds).ok
+
+
+@pytest.mark.parametrize("device", ["PTO_CPU", "A2A3", "A5"])
+def test_devices_of_the_onnx_backend(device: str) -> None:
+    assert LanefoldBackend.supports_device(device)
+    value = np.random.default_rng(6).normal(size=(1, 2, 5, 5)).astype(np.float32)
+    prepared = LanefoldBackend.prepare(pooled_model(), device)
+    feeds = np.random.default_rng(6).normal(size=(2, 3, 9, 10)).astype(np.float32)
+    np.testing.assert_array_equal(prepared.run([feeds])[0], lf.compile(pooled_model(), "cpu").run({"x": feeds})["y"])
+    node = helper.make_node("GlobalMaxPool", ["x"], ["y"])
+    np.testing.assert_array_equal(LanefoldBackend.run_node(node, [value], device)[0], value.max((2, 3), keepdims=True))

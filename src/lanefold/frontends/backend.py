@@ -17,7 +17,14 @@ _DEVICE = Rule(
     "ONNX-DEVICE", "A device of the ONNX backend is one of its targets.", "ONNX backend interface", usage=True
 )
 
-DEVICES: dict[str, str] = {"TRN1": "trn1", "TRN2": "trn2", "TRN3": "trn3"}
+DEVICES: dict[str, str] = {
+    "TRN1": "trn1",
+    "TRN2": "trn2",
+    "TRN3": "trn3",
+    "PTO_CPU": "cpu",
+    "A2A3": "a2a3",
+    "A5": "a5",
+}
 """ONNX device names and the targets they stand for."""
 
 _FIXED_INPUTS: dict[str, tuple[int, ...]] = {
