@@ -81,7 +81,7 @@ def cases(device: str, counts: Counter[str]) -> dict[str, unittest.TestCase]:
     return found
 
 
-@pytest.mark.parametrize("device", ["TRN1", "TRN3"])
+@pytest.mark.parametrize("device", ["TRN1", "TRN3", "A2A3"])
 def test_conformance(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     counts: Counter[str] = Counter()
     failed, passed, skipped = {}, [], 0
