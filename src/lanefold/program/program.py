@@ -204,8 +204,9 @@ class Program:
         return {info.name: values[info.name] for info in self.outputs}
 
     def check(self) -> list[Diagnostic]:
-        """Findings of every rule on every instruction."""
-        return [finding for step in self.leg_steps for finding in step.code.check()]
+        """Findings of every rule on every instruction; what is said of several steps alike is said once."""
+        found = [finding for step in self.leg_steps for finding in step.code.check()]
+        return list({(each.code, each.message, str(each.place)): each for each in found}.values())
 
     def cost(self, model: str = "") -> ProgramCost:
         """The price of all instructions under a cost model, the target's first one if none is named.
