@@ -147,7 +147,7 @@ def test_every_rule_is_met_in_a_test() -> None:
     import lanefold.pto.text.build
     import lanefold.pto.text.write  # noqa: F401
 
-    told = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    told = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
     assert sorted(code for code in RULES if code.startswith("PTO-") and code not in told) == []
 
 
