@@ -28,6 +28,7 @@ lint: .venv/.dev
 
 docs: .venv/.dev
 	$(BIN)/python tools/make_rule_pages.py
+	$(BIN)/python tools/make_table_pages.py
 
 clean:
 	rm -rf .venv out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,7 @@ import numpy as np
 import lanefold.tpb as tpb
 from lanefold.diagnostics import Place
 from lanefold.numerics import alu, casts, dtypes
-from lanefold.ops import ArgReduce, Expand, Gather, Pool, Reduce, TopK
+from lanefold.ops import ArgReduce, Expand, Gather, Pool, Reduce, Softmax, TopK
 from lanefold.tpb.bir.operands import instruction as read_instruction
 from lanefold.tpb.cost import model_name
 from lanefold.tpb.lower.lower import built, lower
@@ -323,6 +323,15 @@ def _across(way: tuple[Reduce, Any]) -> object:
 _PRODUCT = Reduce("mult", (64, 5), (0,))
 
 LOWER_CALLS = (
+    CallCase(
+        "TPB-LOWER-OP",
+        lower,
+        Reduce("max", (4, 4), (1,)),
+        Softmax((4, 4), (1,)),
+        "Softmax has no lowering onto the leg",
+        "keep the node on the host",
+        Reduce("max", (4, 4), (1,)),
+    ),
     CallCase(
         "TPB-LOWER-DTYPE",
         lower,
