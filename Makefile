@@ -26,6 +26,12 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check src tests tools benchmarks
 	$(BIN)/mypy
 
+bench: .venv/.dev
+	$(BIN)/python benchmarks/tpb_streams.py
+	$(BIN)/python benchmarks/tpb_machine.py
+	$(BIN)/python benchmarks/pto_tiles.py
+	$(BIN)/python benchmarks/sweep.py
+
 docs: .venv/.dev
 	$(BIN)/python tools/make_rule_pages.py
 	$(BIN)/python tools/make_table_pages.py
