@@ -1,4 +1,4 @@
-"""Speed of TPB streams on one core: decode, encode from columns, text both ways, beside a plain struct loop."""
+"""Speed of TPB streams on one core: decode, encode, check, text both ways, beside a plain struct loop."""
 
 from __future__ import annotations
 
@@ -73,6 +73,39 @@ def decode_all(raw: bytes) -> int:
     return int(kinds[-1])
 
 
+def legal_columns(name: str, count: int, seed: int) -> dict[str, object]:
+    """Columns of a stream that every rule passes: random places and counts, source and destination apart."""
+    random = np.random.default_rng(seed)
+    outputs, window = random.integers(1, 64, count), random.integers(1, 9, count)
+    ones = np.ones(count, "i8")
+    common: dict[str, object] = {
+        "src.start_addr": (random.integers(0, 0x4000, count) * 4).astype("u4"),
+        "src.step_elem": np.stack([ones, window, window * 2, ones], 1).astype("i2"),
+        "src.num_elem": np.stack([window, 2 * ones, outputs, ones], 1).astype("u2"),
+        "dst.start_addr": (0x20000 + random.integers(0, 0x1000, count) * 4).astype("u4"),
+        "dst.step_elem": np.ones((count, 4), "i2"),
+        "dst.num_elem": np.stack([outputs, ones, ones, ones], 1).astype("u2"),
+        "in_dtype": random.choice(np.array([6, 10], "u1"), count),
+        "out_dtype": np.full(count, 10, "u1"),
+        "num_active_channels": random.integers(65, 129, count).astype("u1"),
+    }
+    if name == "pool":
+        fields = {"pool_func": np.full(count, 1, "u1"), "pool_dim": np.full(count, 3, "u1")}
+        return common | fields | {"pool_scale": np.full(count, 1.0, "f4")}
+    return common | {"op": random.choice(np.array([4, 6, 8, 9], "u1"), count), "op_dim": np.full(count, 3, "u1")}
+
+
+def legal_stream() -> tpb.Stream:
+    """Pools and reductions in turn, none with a finding beyond the note on the reading."""
+    half = BUNDLES // 2
+    words = [encode_columns(name, legal_columns(name, half, 3)).words for name in ("pool", "tensor_reduce_arith")]
+    stream = tpb.decode(np.stack(words, axis=1).reshape(-1, 64))
+    found = {finding.severity for finding in tpb.check(stream)}
+    if found - {"info"}:
+        raise SystemExit(f"the stream to check is not legal: {found}")
+    return stream
+
+
 def main() -> None:
     """Prints one table."""
     half = BUNDLES // 2
@@ -82,12 +115,14 @@ def main() -> None:
     part = tpb.decode(raw[: 64 * TEXT_BUNDLES])
     text = tpb.disassemble(part[:ASSEMBLED])
     tpb.assemble(text)
+    legal = legal_stream()
     plain = rate(BUNDLES, lambda: plain_loop(raw), 2)
     decoded = rate(BUNDLES, lambda: decode_all(raw))
     rows = [
         ("plain struct.unpack_from loop", plain, "", 0.0),
         ("decode, classify, all fields as columns", decoded, "20 M/s, 8 x the loop", max(20e6, 8 * plain)),
         ("encode from columns (pool)", rate(half, lambda: encode_columns("pool", pool)), "10 M/s", 10e6),
+        ("check every rule (legal stream)", rate(BUNDLES, lambda: tpb.check(legal), 3), "2 M/s", 2e6),
         ("disassemble to text", rate(TEXT_BUNDLES, lambda: tpb.disassemble(part), 3), "300 k/s", 3e5),
         ("assemble from text", rate(ASSEMBLED, lambda: tpb.assemble(text), 2), "", 0.0),
     ]
