@@ -436,7 +436,7 @@ def _reduce(changes: dict[str, Any]) -> object:
 
 
 def _marked(mark: bool) -> object:
-    machine = tpb.Machine("v2", uninitialised="error")
+    machine = tpb.Machine("v2", track_uninitialised=True)
     if mark:
         machine.mark_written("SB", 0, 128, 0, 4096)
     return machine.run(stream(bundle("reciprocal")))

@@ -477,7 +477,7 @@ def test_counters():
 
 def test_uninitialised_memory_and_nan():
     words = reduce(4, 1, tensor(at(0, 0), (4,), (1,)), tensor(at(0, 64), (1,), (1,)))
-    machine = Machine("v2", uninitialised="error")
+    machine = Machine("v2", track_uninitialised=True)
     put(machine, 0, 0, np.ones((1, 4), np.float32))
     with pytest.raises(LanefoldError) as caught:
         machine.run(stream(words))

@@ -25,7 +25,7 @@ __all__ = ["CHOICES", "NUMERICS", "Machine", "Options"]
 
 _UNWRITTEN = Rule(
     "TPB-MACHINE-UNINITIALISED",
-    "With uninitialised=error an instruction reads only bytes that were marked as written before.",
+    "With track_uninitialised an instruction reads only bytes that were marked as written before.",
     "BIR simulator: uninitialised memory",
 )
 _NAN = Rule(
@@ -67,7 +67,7 @@ class Machine:
         self._saturate = self.options.fp8_overflow == "saturate"
         self._kept: dict[tuple[object, ...], tuple[object, object, list[Task]]] = {}
         self._written: dict[int, npt.NDArray[np.bool_]] = {}
-        if self.options.uninitialised == "error":
+        if self.options.track_uninitialised:
             self._written = {id(memory): np.zeros(memory.shape, np.bool_) for memory in (self.sbuf, self.psum)}
 
     def run(self, program: Stream | Mapping[str, Stream], trace: tracing.Trace | None = None) -> None:
@@ -79,7 +79,7 @@ class Machine:
 
         Raises:
             LanefoldError: before anything is executed if a stream is illegal or reaches outside the memory; later for
-                deadlocks and for the findings of the options ``nan_store`` and ``uninitialised``.
+                deadlocks and for the findings of the options ``nan_store`` and ``track_uninitialised``.
         """
         execute = self._execute if trace is None else partial(self._traced, trace)
         if isinstance(program, Stream):
@@ -187,7 +187,7 @@ class Machine:
     # Uninitialised memory
 
     def mark_written(self, memory: str, partition: int, partitions: int, byte: int, count: int) -> None:
-        """Tells a machine with ``uninitialised="error"`` that bytes of ``"SB"`` or ``"PSUM"`` hold data."""
+        """Tells a machine with ``track_uninitialised`` that bytes of ``"SB"`` or ``"PSUM"`` hold data."""
         marks = self._written.get(id(self.sbuf if memory == "SB" else self.psum))
         if marks is not None:
             marks[partition : partition + partitions, byte : byte + count] = True
@@ -210,7 +210,7 @@ class Machine:
                     f"{task.row.mnemonic} reads {missing} elements that nothing has written",
                     got=f"{missing} of {shadow.size} elements",
                     allowed="elements that were written before",
-                    cures=["call mark_written for data put in by hand", "run with uninitialised='allow'"],
+                    cures=["call mark_written for data put in by hand", "run with track_uninitialised=False"],
                     place=task.place,
                 )
 

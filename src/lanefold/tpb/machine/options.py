@@ -33,7 +33,7 @@ class Options:
         match_order: whether MatchReplace8 serves equal keys by ``register`` (key 7 first) or by ``value`` (key 0
             first).
         nan_store: whether a NaN that reaches memory is left alone (``allow``) or an ``error``, as the simulator has it.
-        uninitialised: whether reads of bytes that nothing has written are an ``error`` or left alone (``allow``).
+        track_uninitialised: whether reads of bytes that nothing has written are errors.
         legality: whether streams must pass every legality rule (``strict``) or only be executable (``bounds``).
         count: whether the machine fills its counters.
     """
@@ -45,7 +45,7 @@ class Options:
     fp32r: Literal["round", "copy"] = "round"
     match_order: Literal["register", "value"] = "register"
     nan_store: Literal["allow", "error"] = "allow"
-    uninitialised: Literal["allow", "error"] = "allow"
+    track_uninitialised: bool = False
     legality: Literal["strict", "bounds"] = "strict"
     count: bool = False
 
@@ -63,7 +63,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "fp32r": ("round", "copy"),
     "match_order": ("register", "value"),
     "nan_store": ("allow", "error"),
-    "uninitialised": ("allow", "error"),
+    "track_uninitialised": (False, True),
     "legality": ("strict", "bounds"),
     "count": (False, True),
 }
