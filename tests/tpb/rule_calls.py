@@ -514,12 +514,12 @@ MACHINE_CALLS = (
     ),
     CallCase(
         "TPB-MACHINE-OPCODE",
-        lambda made: _run(bundle("pool", opcode=made[0]), reading=made[1]),
-        (0x45, "reference"),
-        (0xEE, "reference"),
+        lambda words: _run(*words),
+        [bundle("pool")],
+        [bundle("pool"), bundle("pool", opcode=0xEE)],
         "opcode 0xEE is not known under reference on v2",
-        "decode the stream with the other opcode reading",
-        (0xEE, "headers"),
+        "leave the bundle out, or decode the stream for the generation that it was made for",
+        [bundle("pool")],
     ),
     CallCase(
         "TPB-MACHINE-SYNC",

@@ -143,7 +143,7 @@ def _unknown(stream: Stream, index: int) -> LanefoldError:
         f"opcode 0x{opcode:02X} is not known under {stream.opcodes} on {stream.generation}",
         got=f"0x{opcode:02X}",
         allowed=", ".join(f"0x{row.opcode(stream.opcodes):02X}" for row in _known(stream)),
-        cures=["decode the stream with the other opcode reading"],
+        cures=["leave the bundle out, or decode the stream for the generation that it was made for"],
         place=place_of(stream, index),
     )
 
