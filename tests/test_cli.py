@@ -243,3 +243,35 @@ def test_compile_writes_a_trace(call, tmp_path: Path) -> None:
     assert status == 0
     assert f"wrote {trace}" in out
     assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_text_and_bytes_both_ways(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
+    call("compile", model, "-o", tmp_path / "out")
+    listing, stream = tmp_path / "out" / "listing.s", tmp_path / "again.bin"
+    assert call("asm", listing, "-o", stream, "--generation", "v2", "--opcodes", "reference")[0] == 0
+    assert stream.read_bytes() == (tmp_path / "out" / "Pool.bin").read_bytes()
+    status, out, _ = call("disasm", stream, "--opcodes", "auto", "--hex")
+    assert status == 0
+    assert "Pool src=SB[0, 0x0] float32" in out
+    assert stream.read_bytes()[:64].hex() in out.replace(" ", "")
+    status, out, _ = call("explain", f"{stream}:0", "--json")
+    assert (status, json.loads(out)["opcode"]) == (0, 0x45)
+    assert (
+        call("check", stream)[0]
+        == call("check", listing)[0]
+        == call("check", tmp_path / "out" / "program.json")[0]
+        == 0
+    )
+    assert call("asm", listing, "--generation", "v3")[0] == 2
+
+
+def test_check_finds_what_is_wrong(call, tmp_path: Path) -> None:
+    word = bytearray(64)
+    word[0:2] = b"\x45\x10"
+    (tmp_path / "bad.bin").write_bytes(bytes(word))
+    status, out, err = call("check", tmp_path / "bad.bin")
+    assert status == 1
+    assert "error[TPB-POOL-TYPE]" in err
+    (tmp_path / "cut.bin").write_bytes(bytes(word[:60]))
+    assert call("check", tmp_path / "cut.bin")[0] == 2

@@ -31,13 +31,15 @@ OpcodesOrAuto = Annotated[str, typer.Option(help="Opcode reading: reference, hea
 def asm(
     program: Annotated[Path, typer.Argument(help="Assembly text.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Stream to write.")] = None,
+    generation: Annotated[str | None, typer.Option(help="Generation; what the text says if left out.")] = None,
+    opcodes: Annotated[str | None, typer.Option(help="Opcode reading; what the text says if left out.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Assemble text into a stream of 64-byte bundles; without -o, print them as hexadecimal digits."""
     from lanefold.frontends.streams import read_text
     from lanefold.tpb import assemble
 
-    stream = assemble(read_text(program))
+    stream = assemble(read_text(program), generation, opcodes)
     if output is not None:
         write_bytes(output, stream.tobytes())
     words = [bundle.tobytes().hex() for bundle in stream] if output is None or as_json else []
