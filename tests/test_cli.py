@@ -270,7 +270,7 @@ def test_check_finds_what_is_wrong(call, tmp_path: Path) -> None:
     word = bytearray(64)
     word[0:2] = b"\x45\x10"
     (tmp_path / "bad.bin").write_bytes(bytes(word))
-    status, out, err = call("check", tmp_path / "bad.bin")
+    status, _, err = call("check", tmp_path / "bad.bin")
     assert status == 1
     assert "error[TPB-POOL-TYPE]" in err
     (tmp_path / "cut.bin").write_bytes(bytes(word[:60]))
