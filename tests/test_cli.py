@@ -275,3 +275,10 @@ def test_check_finds_what_is_wrong(call, tmp_path: Path) -> None:
     assert "error[TPB-POOL-TYPE]" in err
     (tmp_path / "cut.bin").write_bytes(bytes(word[:60]))
     assert call("check", tmp_path / "cut.bin")[0] == 2
+
+
+@pytest.mark.parametrize("wrong", [("--cost-model", "foo"), ("--trace", "/nonexistent/t.json")])
+def test_nothing_is_written_where_a_later_step_is_refused(call, tmp_path: Path, wrong: tuple[str, str]) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
+    assert call("compile", model, "-o", tmp_path / "out", *wrong)[0] == 2
+    assert not (tmp_path / "out").exists()

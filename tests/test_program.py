@@ -150,3 +150,10 @@ def test_a_counting_run_tells_what_was_passed_over(model, x) -> None:
     assert dict(program.ledger.row("pool").counted)["nan_dropped"] == 9
     assert "nan dropped 9" in program.ledger.to_text()
     assert not program.ledger.row("sigmoid").counted
+
+
+def test_feeds_of_the_other_byte_order(model, x) -> None:
+    program = lf.compile(model)
+    swapped = program.run({"x": x.astype(x.dtype.newbyteorder())})
+    for name, value in program.run({"x": x}).items():
+        np.testing.assert_array_equal(swapped[name], value)

@@ -163,17 +163,17 @@ class Rule:
         """A finding of this rule.
 
         Raises:
-            ValueError: if a part is missing; a finding without value, allowed set or cure is a defect of ours.
+            ValueError: if a part is missing; a finding without message, allowed set or cure is a defect of ours.
         """
         made = tuple(cure if isinstance(cure, Cure) else Cure(cure) for cure in cures)
-        if not (message and str(got) and allowed and made and all(cure.text for cure in made)):
+        if not (message and allowed and made and all(cure.text for cure in made)):
             raise ValueError(f"finding of {self.code} is incomplete")
         return Diagnostic(
             code=self.code,
             severity=self.severity,
             message=message,
             place=place or Place(),
-            got=str(got),
+            got=str(got) or "an empty text",
             allowed=allowed,
             rule=self.text,
             source=self.source,

@@ -57,15 +57,15 @@ def compile_command(
     plan = _plan(model, target, opcodes, numerics, prefer, strict, shape)
     findings = [*plan.findings, *plan.program.check()]
     stop = any(finding.severity == "error" for finding in findings)
+    cost = plan.program.cost(model_of_cost)
     files: list[str] = []
     if not stop:
+        if trace is not None:
+            from lanefold.report.trace import write_trace
+
+            write_trace(plan.program, trace, model=model_of_cost)
         folder = plan.program.save(output)
         files = sorted(path.name for path in folder.iterdir())
-    cost = plan.program.cost(model_of_cost)
-    if trace is not None and not stop:
-        from lanefold.report.trace import write_trace
-
-        write_trace(plan.program, trace, model=model_of_cost)
     if as_json:
         print_json(
             {

@@ -274,7 +274,12 @@ def check_feeds(inputs: Sequence[TensorInfo], feeds: Mapping[str, Array]) -> dic
             )
     if found:
         raise LanefoldError(found, usage=True)
-    return {name: np.asarray(value) for name, value in feeds.items()}
+    # Machine and host read memory as it lies, so other byte orders are turned into the native one here.
+    return {name: _native(np.asarray(value)) for name, value in feeds.items()}
+
+
+def _native(value: Array) -> Array:
+    return value.astype(value.dtype.newbyteorder("="), copy=False)
 
 
 def _unfit(info: TensorInfo, value: Array) -> list[Diagnostic]:
