@@ -282,3 +282,15 @@ def test_nothing_is_written_where_a_later_step_is_refused(call, tmp_path: Path, 
     model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
     assert call("compile", model, "-o", tmp_path / "out", *wrong)[0] == 2
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("extent", ["99999999999999999999", "²", "-1", "1.5", ""])
+def test_extents_that_are_no_numbers(call, tmp_path: Path, extent: str) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
+    status, _, err = call("compile", model, "-o", tmp_path / "out", "--shape", f"x={extent},3,8,8")
+    assert status == 2
+    assert "Traceback" not in err
+
+
+def test_a_negative_seed_is_refused(call, tmp_path: Path) -> None:
+    assert call("run", pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2]), "--seed", "-1")[0] == 2

@@ -157,3 +157,18 @@ def test_feeds_of_the_other_byte_order(model, x) -> None:
     swapped = program.run({"x": x.astype(x.dtype.newbyteorder())})
     for name, value in program.run({"x": x}).items():
         np.testing.assert_array_equal(swapped[name], value)
+
+
+def test_instructions_of_several_bundles_are_saved(tmp_path: Path) -> None:
+    node = helper.make_node("ArgMax", ["x"], ["y"], name="arg", axis=1)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [7, 50])],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, [7, 1])],
+    )
+    program = lf.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
+    loaded = lf.load(program.save(tmp_path / "out"))
+    assert [f.code for f in loaded.check()] == [f.code for f in program.check()]
+    values = np.random.default_rng(1).standard_normal((7, 50)).astype(np.float32)
+    np.testing.assert_array_equal(loaded.run({"x": values})["y"][:, 0], values.argmax(axis=1))

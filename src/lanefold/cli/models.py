@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lanefold.frontends.onnx import Plan, Verification
     from lanefold.program import Ledger
 
+_GREATEST_EXTENT = 1 << 31
 _VERIFY = Rule("CLI-VERIFY", "Verification compares a model with onnxruntime.", "Command line", usage=True)
 
 Target = Annotated[
@@ -94,7 +95,7 @@ def run(
     target: Target = "trn1",
     inputs: Annotated[Path | None, typer.Option("--input", help="Inputs as .npz; random values if left out.")] = None,
     output: Annotated[Path | None, typer.Option(help="Write the outputs to this .npz.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random inputs.")] = 0,
     verify: Annotated[bool, typer.Option(help="Compare every leg node and the outputs with onnxruntime.")] = False,
     opcodes: Opcodes = "",
     numerics: Numerics = "",
@@ -261,12 +262,16 @@ def _plan(
     return plan_model(model, chosen, shapes=_shapes(shape or []), strict=strict, prefer=prefer)
 
 
+def _is_extent(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) < _GREATEST_EXTENT
+
+
 def _shapes(texts: list[str]) -> dict[str, list[int]]:
     shapes: dict[str, list[int]] = {}
     for text in texts:
         name, _, extents = text.rpartition("=")
         parts = extents.split(",")
-        if not name or not all(part.strip().isdigit() for part in parts):
+        if not name or not all(_is_extent(part.strip()) for part in parts):
             raise typer.BadParameter(f"{text!r} is not NAME=EXTENT,EXTENT,…", param_hint="--shape")
         shapes[name] = [int(part) for part in parts]
     return shapes

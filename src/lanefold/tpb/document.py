@@ -19,6 +19,8 @@ from lanefold.tpb.patterns import Access
 
 DMA_OPCODE = "DMACopy"
 """BIR opcode of a transfer between DRAM and on-chip memory."""
+BUNDLES = "bundles"
+"""Key of an instruction record that says how many bundles of its engine's file are its own, where it is not one."""
 FILL_OPCODE = "Memset"
 """BIR opcode that sets on-chip elements to a constant."""
 _QUEUE_ENGINE = "SP"
@@ -41,7 +43,7 @@ def function(name: str, lowering: Lowering) -> dict[str, Any]:
     written = [record for record, item in zip(records, lowering.items, strict=True) if isinstance(item, Instruction)]
     for record, start, stop in zip(written, lowering.starts, lowering.starts[1:], strict=False):
         if stop - start > 1:
-            record["bundles"] = stop - start
+            record[BUNDLES] = stop - start
     return {
         "name": name,
         "attributes": [],
@@ -183,7 +185,7 @@ def _item(bir: Mapping[str, Any], tensors: Mapping[str, Tensor], locations: Mapp
             tuple(step for step, _ in outside["ap"]),
             _access(inside, locations),
         )
-    return instruction(bir, locations)
+    return instruction({key: value for key, value in bir.items() if key != BUNDLES}, locations)
 
 
 def _access(operand: Mapping[str, Any], locations: Mapping[str, Mapping[str, Any]]) -> Access:
