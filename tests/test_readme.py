@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import doctest
-import os
 from pathlib import Path
 
 import onnx
-import pytest
 
 README = Path(__file__).parent.parent / "README.md"
 RESNET50 = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
@@ -40,7 +38,6 @@ def test_first_screen_says_what_it_is_not() -> None:
     assert "Nothing has been verified on hardware" in text
 
 
-@pytest.mark.skipif(os.name != "posix", reason="make is a POSIX tool")
 def test_makefile_has_the_two_commands() -> None:
     text = (README.parent / "Makefile").read_text()
     assert "\nrun:" in text

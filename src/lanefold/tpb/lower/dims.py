@@ -7,11 +7,12 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from lanefold.tpb import isa
 from lanefold.tpb.patterns import NUM_RANGE, STEP_RANGE
 
 GREATEST_NUM = NUM_RANGE[1]
 GREATEST_STEP = STEP_RANGE[1]
-PARTITIONS = 128
+PARTITIONS = min(geometry.partitions for geometry in isa.GEOMETRY.values())
 
 
 class Kept(NamedTuple):
