@@ -221,7 +221,7 @@ def _show_run(
     seed: int,
     output: Path | None,
 ) -> None:
-    from lanefold.report.table import counter_line, counter_text, show, table
+    from lanefold.report.table import counter_line, counter_text, number_text, show, table
 
     lines: list[Any] = [f"inputs: {inputs if inputs else f'random, seed {seed}'}"]
     for name, value in outputs.items():
@@ -230,7 +230,7 @@ def _show_run(
     lines += [f"  {row.node}: {counter_text(dict(row.counted))}" for row in ledger if row.counted]
     if outcome is not None:
         rows = [
-            (row.node, row.kind, row.against, f"{row.largest:.3g}", f"{row.relative:.2g}", row.ulp, _verdict(row))
+            (row.node, row.kind, row.against, number_text(row.largest), f"{row.relative:.2g}", row.ulp, _verdict(row))
             for row in outcome.rows
         ]
         columns = ("node", "kind", "against", "largest", "relative", "ulp", "verdict")

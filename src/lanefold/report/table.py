@@ -46,6 +46,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     return made
 
 
+def number_text(value: float) -> str:
+    """A measured number: whole numbers in full, others with three digits."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
 def cycles_text(cycles: tuple[float, float]) -> str:
     """A number of cycles, or the range where least and greatest differ."""
     low, high = cycles

@@ -24,6 +24,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 TOLERANCE = 1e-5
 """Largest difference allowed, relative to the largest magnitude of the reference."""
 _REFERENCE_FORMAT = 8
+_WHOLE = "iub"
+"""NumPy kinds whose values are whole: only one result is right, and they are told without fractions."""
+_EVALUATOR_REFUSALS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What the evaluator of the onnx package raises for operators and types that it does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +74,22 @@ class Verification:
         )
 
 
+def _whole_difference(left: Array, right: Array) -> Array:
+    """Magnitudes of the differences of integers or truth values, exact in all types."""
+    wide = np.dtype(np.uint64 if left.dtype == np.uint64 else np.int64)
+    both = [each.astype(wide) for each in (left, right)]
+    difference: Array = np.maximum(*both) - np.minimum(*both)
+    # A distance of two 64-bit integers may lie beyond them; as unsigned it is exact.
+    return difference.view(np.uint64) if left.dtype.itemsize == wide.itemsize else difference
+
+
 def ulp_distance(left: Array, right: Array) -> Array:
     """Steps between neighbouring numbers of the common type from one array to the other; 0 where both are NaN.
 
     One NaN against a number counts as the whole range of the type. Integers give their difference.
     """
-    if left.dtype.kind in "iub":
-        whole: Array = np.abs(left.astype(np.int64) - right.astype(np.int64))
-        return whole
+    if left.dtype.kind in _WHOLE:
+        return _whole_difference(left, right)
     bits = left.dtype.itemsize * 8
     both = [
         each.view(f"int{bits}").astype(np.int64) for each in (np.ascontiguousarray(left), np.ascontiguousarray(right))
@@ -92,12 +104,17 @@ def ulp_distance(left: Array, right: Array) -> Array:
 
 
 def compare(node: str, kind: str, against: str, got: Array, wanted: Array, tolerance: float) -> VerifyRow:
-    """One row for two arrays; a tolerance of 0 asks for equal values (NaN equals NaN, −0 equals 0)."""
+    """One row for two arrays; a tolerance of 0 asks for equal values (NaN equals NaN, −0 equals 0).
+
+    Integers and truth values must be equal whatever the tolerance.
+    """
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         texts = [f"{each.dtype} {list(each.shape)}" for each in (got, wanted)]
         return VerifyRow(node, kind, against, np.inf, np.inf, -1, None, texts[0], texts[1], False)
     if got.dtype.kind in "OSU":
         return _compare_objects(node, kind, against, got, wanted)
+    if got.dtype.kind in _WHOLE:
+        return _compare_whole(node, kind, against, got, wanted)
     wide = [np.atleast_1d(each).astype(np.float64) for each in (got, wanted)]
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.abs(wide[0] - wide[1])
@@ -128,6 +145,20 @@ def compare(node: str, kind: str, against: str, got: Array, wanted: Array, toler
     )
 
 
+def _compare_whole(node: str, kind: str, against: str, got: Array, wanted: Array) -> VerifyRow:
+    left, right = (np.atleast_1d(each) for each in (got, wanted))
+    difference = _whole_difference(left, right)
+    largest = int(difference.max()) if difference.size else 0
+    if not largest:
+        return VerifyRow(node, kind, against, 0, 0.0, 0, None, "", "", True)
+    scale = max(abs(int(right.min())), abs(int(right.max())))
+    cell = tuple(int(each) for each in np.argwhere(difference)[0])
+    texts = [str(each[cell].item()) for each in (left, right)]
+    return VerifyRow(
+        node, kind, against, largest, largest / scale if scale else np.inf, largest, cell, texts[0], texts[1], False
+    )
+
+
 def _compare_objects(node: str, kind: str, against: str, got: Array, wanted: Array) -> VerifyRow:
     places = np.argwhere(np.atleast_1d(got) != np.atleast_1d(wanted))
     if not len(places):
@@ -151,7 +182,7 @@ def verify(
         model: the source of the program.
         program: compiled from it.
         feeds: input arrays by name.
-        tolerance: relative to the largest magnitude of the reference; maxima and minima must be equal.
+        tolerance: relative to the largest magnitude of the reference; maxima, minima and integers must be equal.
         count: note in the program's ledger what each node passed over silently.
 
     Raises:
@@ -186,10 +217,12 @@ def verify(
 def _leg_rows(piece: LegPiece, inputs: Sequence[Array], made: Sequence[Array], tolerance: float) -> list[VerifyRow]:
     feeds = dict(zip(piece.inputs, inputs, strict=True))
     wanted, against = _reference(reference_model(piece), piece.outputs, feeds, piece.name)
-    kind = "exact" if piece.exact else "close"
-    bound = 0.0 if piece.exact else tolerance
     names = [piece.name] if len(made) == 1 else [f"{piece.name}: {output}" for output in piece.outputs]
-    return [compare(name, kind, against, got, want, bound) for name, got, want in zip(names, made, wanted, strict=True)]
+    rows = []
+    for name, got, want in zip(names, made, wanted, strict=True):
+        exact = piece.exact or got.dtype.kind in _WHOLE
+        rows.append(compare(name, "exact" if exact else "close", against, got, want, 0.0 if exact else tolerance))
+    return rows
 
 
 def reference_model(piece: LegPiece) -> onnx.ModelProto:
@@ -221,6 +254,6 @@ def _reference(
 
         try:
             made = ReferenceEvaluator(proto).run(list(outputs), dict(feeds))
-        except Exception:
+        except _EVALUATOR_REFUSALS:
             raise refused from None
         return [np.asarray(each) for each in made], "onnx reference evaluator"
