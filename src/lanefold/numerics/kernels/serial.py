@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lanefold.numerics.kernels.jit import compiled
+from lanefold.numerics.kernels.scan import BYTES, SUMS, byte_sum_signed, byte_sum_unsigned
 from lanefold.numerics.kernels.steps import ADD, AVERAGE, MAX, MIN, above, below, larger, smaller, step
 from lanefold.numerics.kernels.vector import (
     LANES,
@@ -32,6 +33,8 @@ PLAIN, TIMES_DOUBLE, TIMES_FLOAT = 0, 1, 2
 
 _RUN = 512
 _ROW = 1024
+_EXACT = 1 << 24
+_LONGEST = 1 << 15
 _ZERO = np.float32(0)
 
 
@@ -111,6 +114,42 @@ def _add_blocks(values: Any, codec: Any, at: Any, whole: Any, acc: Any) -> None:
 
 
 @compiled
+def _byte_total(values: Any, codec: Any, at: Any, count: Any) -> Any:
+    total = np.int64(0)
+    blocks = count // BYTES
+    for done in range(0, blocks, SUMS):
+        some = min(SUMS, blocks - done)
+        if codec == I8:
+            total += byte_sum_signed(values, at + done * BYTES, some)
+        else:
+            total += byte_sum_unsigned(values, at + done * BYTES, some)
+    for i in range(at + blocks * BYTES, at + count):
+        total += np.int64(peek(values, i, np.int8(0))) if codec == I8 else np.int64(peek(values, i, np.uint8(0)))
+    return total
+
+
+@compiled
+def _exact_bytes(codec: Any, count: Any, acc: Any, lanes: Any) -> Any:
+    # Whole numbers up to 2^24 are exact in float32: while no partial sum can pass that, the order changes nothing.
+    if codec not in (I8, U8):
+        return False
+    room = np.float32(_EXACT - 256 * count)
+    exact = True
+    for lane in range(lanes):
+        exact &= np.abs(acc[lane]) <= room and acc[lane] == np.rint(acc[lane])
+    return exact
+
+
+@compiled
+def _add_piece(values: Any, codec: Any, at: Any, count: Any, acc: Any, lanes: Any) -> None:
+    if not _exact_bytes(codec, count, acc, lanes):
+        _add_blocks(values, codec, at, count, acc)
+        return
+    for lane in range(lanes):
+        acc[lane] = np.float32(np.int64(acc[lane]) + _byte_total(values, codec, at[lane], count))
+
+
+@compiled
 def _lanes(op: Any, values: Any, at: Any, count: Any, scale: Any, acc: Any, lanes: Any) -> None:
     if op in (MAX, MIN):
         _extremes(op, values, at, count, acc, lanes)
@@ -149,10 +188,10 @@ def _fold_group(memory: Any, table: Any, task: Any, real: Any, starts: Any, lane
         # One run of the innermost dim, or as much of it as the tile holds.
         piece = inner[0] - place[0]
         if typed and done > 0 and piece >= LANES:
-            piece = piece // LANES * LANES
+            piece = min(piece // LANES * LANES, _LONGEST)
             for lane in range(LANES):
                 at[lane] = starts[lane] + offset
-            _add_blocks(memory, codec, at, piece, acc)
+            _add_piece(memory, codec, at, piece, acc, lanes)
             done += piece
             offset, place[0] = offset + piece, place[0] + piece
             if place[0] == inner[0]:

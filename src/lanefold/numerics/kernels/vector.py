@@ -30,7 +30,8 @@ def intrinsic(function: Callable[..., Any]) -> Any:
     return numba_intrinsic(function)
 
 
-def _data(context: Any, builder: Any, kind: Any, array: Any, element: Any = _FLOAT) -> Any:
+def data_of(context: Any, builder: Any, kind: Any, array: Any, element: Any = _FLOAT) -> Any:
+    """Pointer to the elements of an array."""
     return builder.bitcast(context.make_array(kind)(context, builder, array).data, element.as_pointer())
 
 
@@ -39,7 +40,7 @@ def peek(typing: Any, memory: Any, position: Any, like: Any) -> Any:
     """The element at ``position`` of an array of elements of the type of ``like`` that fills the bytes ``memory``."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = _data(context, builder, signature.args[0], args[0], context.get_value_type(signature.args[2]))
+        data = data_of(context, builder, signature.args[0], args[0], context.get_value_type(signature.args[2]))
         loaded = builder.load(builder.gep(data, [args[1]]))
         loaded.align = 1
         return loaded
@@ -52,7 +53,7 @@ def poke(typing: Any, memory: Any, position: Any, value: Any) -> Any:
     """Write an element at ``position`` of an array of elements of its type that fills the bytes ``memory``."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = _data(context, builder, signature.args[0], args[0], context.get_value_type(signature.args[2]))
+        data = data_of(context, builder, signature.args[0], args[0], context.get_value_type(signature.args[2]))
         builder.store(args[2], builder.gep(data, [args[1]])).align = 1
         return context.get_dummy_value()
 
@@ -93,7 +94,8 @@ def _mask(picks: list[int]) -> Any:
     return ir.Constant(ir.VectorType(_INT32, len(picks)), [ir.Constant(_INT32, pick) for pick in picks])
 
 
-def _spread(builder: Any, value: Any) -> Any:
+def spread(builder: Any, value: Any) -> Any:
+    """Vector of sixteen times a float."""
     single = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(_INT32, 0))
     return builder.shuffle_vector(single, single, _mask([0] * LANES))
 
@@ -138,7 +140,8 @@ def _exchanged(builder: Any, rows: list[Any]) -> list[Any]:
     return columns
 
 
-def _load(builder: Any, data: Any, position: Any) -> Any:
+def load(builder: Any, data: Any, position: Any) -> Any:
+    """Vector of the sixteen floats from a position on."""
     loaded = builder.load(builder.bitcast(builder.gep(data, [position]), _VECTOR.as_pointer()))
     loaded.align = 1
     return loaded
@@ -163,15 +166,15 @@ def _block(step: Step, element: Any, convert: Convert) -> Any:
         """Fold elements offset to offset+15 of the runs that begin at ``at`` into the sixteen values of ``acc``."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = _data(context, builder, signature.args[0], args[0], element)
-            places = _data(context, builder, signature.args[1], args[1], args[2].type)
-            running = _data(context, builder, signature.args[3], args[3])
+            data = data_of(context, builder, signature.args[0], args[0], element)
+            places = data_of(context, builder, signature.args[1], args[1], args[2].type)
+            running = data_of(context, builder, signature.args[3], args[3])
             rows = []
             for lane in range(LANES):
                 place = builder.load(builder.gep(places, [ir.Constant(_INT32, lane)]))
                 rows.append(_widened(builder, data, builder.add(place, args[2]), convert))
             front = ir.Constant(_INT32, 0)
-            a = _load(builder, running, front)
+            a = load(builder, running, front)
             for column in _exchanged(builder, rows):
                 a = step(builder, a, column)
             _save(builder, a, running, front)
@@ -188,11 +191,11 @@ def _fixed_row(builder: Any, data: Any, first: Any, spacing: int, wide: int) -> 
         return builder.add(first, ir.Constant(first.type, distance))
 
     if spacing == 1:
-        return [_load(builder, data, at(x)) for x in range(wide)]
-    near, far = _load(builder, data, first), _load(builder, data, at(LANES))
+        return [load(builder, data, at(x)) for x in range(wide)]
+    near, far = load(builder, data, first), load(builder, data, at(LANES))
     found = [builder.shuffle_vector(near, far, _mask(list(range(x, 2 * LANES, 2)))) for x in (0, 1)]
     if wide == 3:
-        last = _spread(builder, builder.load(builder.gep(data, [at(2 * LANES)])))
+        last = spread(builder, builder.load(builder.gep(data, [at(2 * LANES)])))
         found.append(builder.shuffle_vector(found[0], last, _mask(list(range(1, LANES + 1)))))
     return found
 
@@ -201,10 +204,10 @@ def _window(step: Step, spacing: int, side: int = 0) -> Any:
     every = _mask([spacing * i for i in range(LANES)])
 
     def lanes(builder: Any, data: Any, position: Any) -> Any:
-        near = _load(builder, data, position)
+        near = load(builder, data, position)
         if spacing == 1:
             return near
-        far = _load(builder, data, builder.add(position, ir.Constant(position.type, LANES)))
+        far = load(builder, data, builder.add(position, ir.Constant(position.type, LANES)))
         return builder.shuffle_vector(near, far, every)
 
     def any_window(builder: Any, data: Any, shape: Any, a: Any) -> Any:
@@ -246,10 +249,10 @@ def _window(step: Step, spacing: int, side: int = 0) -> Any:
         """
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = _data(context, builder, signature.args[0], args[0])
-            target = _data(context, builder, signature.args[8], args[8])
+            data = data_of(context, builder, signature.args[0], args[0])
+            target = data_of(context, builder, signature.args[8], args[8])
             fold = square if side else any_window
-            a = fold(builder, data, args[1:6], _spread(builder, args[6]))
+            a = fold(builder, data, args[1:6], spread(builder, args[6]))
             if step is _sum:
                 doubles = ir.VectorType(ir.DoubleType(), LANES)
                 single = builder.insert_element(ir.Constant(doubles, ir.Undefined), args[7], ir.Constant(_INT32, 0))
@@ -267,7 +270,8 @@ def _sum(builder: Any, a: Any, x: Any) -> Any:
     return builder.fadd(a, x)
 
 
-def _larger(builder: Any, a: Any, x: Any) -> Any:
+def exceeding(builder: Any, a: Any, x: Any) -> Any:
+    """The elements of ``x`` where they exceed those of ``a``, elsewhere those of ``a``."""
     return builder.select(builder.fcmp_ordered(">", x, a), x, a)
 
 
@@ -312,17 +316,17 @@ def _run(step: Step) -> Any:
         """Fold so many times 128 elements from ``position`` on into the sixteen values of ``acc``, in any order."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = _data(context, builder, signature.args[0], args[0])
-            running = _data(context, builder, signature.args[3], args[3])
+            data = data_of(context, builder, signature.args[0], args[0])
+            running = data_of(context, builder, signature.args[3], args[3])
             front = ir.Constant(_INT32, 0)
-            begun = _load(builder, running, front)
+            begun = load(builder, running, front)
             slots = [cgutils.alloca_once(builder, _VECTOR) for _ in range(8)]  # type: ignore[no-untyped-call, unused-ignore]
             for slot in slots:
                 builder.store(begun, slot)
             with cgutils.for_range(builder, args[2]) as loop:  # type: ignore[no-untyped-call, unused-ignore]
                 first = builder.add(args[1], builder.mul(loop.index, ir.Constant(args[1].type, STREAM)))
                 for k, slot in enumerate(slots):
-                    x = _load(builder, data, builder.add(first, ir.Constant(args[1].type, k * LANES)))
+                    x = load(builder, data, builder.add(first, ir.Constant(args[1].type, k * LANES)))
                     builder.store(step(builder, builder.load(slot), x), slot)
             a = builder.load(slots[0])
             for slot in slots[1:]:
@@ -339,31 +343,12 @@ def _smaller(builder: Any, a: Any, x: Any) -> Any:
     return builder.select(builder.fcmp_ordered("<", x, a), x, a)
 
 
-max_run = _run(_larger)
+max_run = _run(exceeding)
 min_run = _run(_smaller)
 """Extremes where no running value is NaN, but for the sign of a zero."""
 
 add_window_1, add_square_1x2, add_square_1x3 = (_window(_sum, 1, side) for side in (0, 2, 3))
 add_window_2, add_square_2x2, add_square_2x3 = (_window(_sum, 2, side) for side in (0, 2, 3))
-max_window_1, max_square_1x2, max_square_1x3 = (_window(_larger, 1, side) for side in (0, 2, 3))
-max_window_2, max_square_2x2, max_square_2x3 = (_window(_larger, 2, side) for side in (0, 2, 3))
+max_window_1, max_square_1x2, max_square_1x3 = (_window(exceeding, 1, side) for side in (0, 2, 3))
+max_window_2, max_square_2x2, max_square_2x3 = (_window(exceeding, 2, side) for side in (0, 2, 3))
 """By operator and distance of the outputs; squares are windows of two or three rows of as many adjacent elements."""
-
-
-@intrinsic
-def meets(typing: Any, values: Any, position: Any, keys: Any) -> Any:
-    """Whether any of sixteen elements from ``position`` on equals any of eight keys."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = _data(context, builder, signature.args[0], args[0])
-        wanted = _data(context, builder, signature.args[2], args[2])
-        x = _load(builder, data, args[1])
-        hits = None
-        for k in range(8):
-            key = _spread(builder, builder.load(builder.gep(wanted, [ir.Constant(_INT32, k)])))
-            here = builder.fcmp_ordered("==", x, key)
-            hits = here if hits is None else builder.or_(hits, here)
-        word = builder.bitcast(hits, ir.IntType(LANES))
-        return builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
-
-    return types.boolean(values, position, keys), generate

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanefold.arguments import refused
 from lanefold.diagnostics import Cure, LanefoldError, Rule
 from lanefold.numerics import alu, kernels
 from lanefold.numerics.dtypes import Dtype
 from lanefold.numerics.kernels import Access
 from lanefold.tpb import isa
 from lanefold.tpb.binary import Stream, layout
+from lanefold.tpb.binary.stream import as_stream
 from lanefold.tpb.machine import counting, tracing
 from lanefold.tpb.machine.execute import EXECUTORS
 from lanefold.tpb.machine.options import CHOICES, NUMERICS, Options, options
@@ -36,6 +38,7 @@ _NAN = Rule(
 
 
 _KEPT_STREAMS, _KEPT_BUNDLES = 64, 4096
+_CACHE_LINE = 64
 
 
 class Machine:
@@ -57,8 +60,8 @@ class Machine:
         self.generation: isa.Generation = layout.check_generation(generation)
         self.options = options(numerics=numerics, **chosen)
         geometry = isa.GEOMETRY[self.generation]
-        self.sbuf: npt.NDArray[np.uint8] = np.zeros((geometry.partitions, geometry.sbuf_bytes), np.uint8)
-        self.psum: npt.NDArray[np.uint8] = np.zeros((geometry.partitions, geometry.psum_bytes), np.uint8)
+        self.sbuf = _zeros(geometry.partitions, geometry.sbuf_bytes)
+        self.psum = _zeros(geometry.partitions, geometry.psum_bytes)
         self.counters: dict[str, int] = dict.fromkeys(counting.COUNTERS, 0)
         self.registers: npt.NDArray[np.float32] | None = None
         self.buffer: tuple[npt.NDArray[Any], int, int] | None = None
@@ -81,13 +84,15 @@ class Machine:
             LanefoldError: before anything is executed if a stream is illegal or reaches outside the memory; later for
                 deadlocks and for the findings of the options ``nan_store`` and ``track_uninitialised``.
         """
+        if trace is not None and not callable(trace):
+            raise refused("Machine.run", "trace", trace, "a function of one record, or None", "leave trace out")
         execute = self._execute if trace is None else partial(self._traced, trace)
-        if isinstance(program, Stream):
+        if not isinstance(program, Mapping):
             with np.errstate(all="ignore"):
-                for task in self._prepared(program):
+                for task in self._prepared(as_stream(program)):
                     execute(task)
             return
-        prepared = {engine: self._prepared(stream) for engine, stream in program.items()}
+        prepared = {engine: self._prepared(as_stream(stream)) for engine, stream in program.items()}
         with np.errstate(all="ignore"):
             run_together(prepared, program, self.semaphores, execute)
 
@@ -213,6 +218,14 @@ class Machine:
                     cures=["call mark_written for data put in by hand", "run with track_uninitialised=False"],
                     place=task.place,
                 )
+
+
+def _zeros(partitions: int, width: int) -> npt.NDArray[np.uint8]:
+    # Memory begins at a cache line, so that aligned vectors of the loops never cross two of them.
+    size = partitions * width
+    raw = np.zeros(size + _CACHE_LINE, np.uint8)
+    first = -raw.ctypes.data % _CACHE_LINE
+    return raw[first : first + size].reshape(partitions, width)
 
 
 def _load_first(listed: list[Task], reading: isa.Reading) -> list[Task]:
