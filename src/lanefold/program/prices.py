@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+UNKNOWN = "unknown"
+"""Bound and validity of an instruction that nobody can price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,21 +19,23 @@ class CostRow:
         engine: engine it is bound to.
         low: least cycles the model allows.
         high: greatest cycles; equal to ``low`` where the model gives one number, infinite where it knows none.
-        clock_ghz: clock of the engine.
+        clock_ghz: clock of the engine, None where an unpriced instruction runs on an engine without a known one.
         model: name of the cost model.
         rule: the formula that fired, with its numbers.
-        bound: what limits it: ``start-up``, ``streaming`` or ``port``.
+        bound: what limits it: ``start-up``, ``streaming`` or ``port``; the greatest of ``terms`` for tiles.
         validity: how the number is founded, in the model's words.
         node: source node.
         elements: elements per partition that the work counts.
         source: where the formula stands.
+        terms: cycles by kind, such as ``repeats`` and ``barriers``, where the model tells them apart.
+        note: why a price is unknown or unusual.
     """
 
     instruction: str
     engine: str
     low: float
     high: float
-    clock_ghz: float
+    clock_ghz: float | None
     model: str
     rule: str
     bound: str
@@ -38,10 +43,19 @@ class CostRow:
     node: str = ""
     elements: int = 0
     source: str = ""
+    terms: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nobody knows how long it takes at most."""
+        return math.isinf(self.high)
 
     @property
     def ns(self) -> tuple[float, float]:
         """Nanoseconds, least and greatest."""
+        if self.clock_ghz is None:
+            return 0.0, math.inf
         return self.low / self.clock_ghz, self.high / self.clock_ghz
 
     def to_dict(self) -> dict[str, object]:
@@ -50,16 +64,47 @@ class CostRow:
         return asdict(self) | {"low": low, "high": high, "ns": known(self.ns)}
 
 
+def unpriced(
+    instruction: str, engine: str, model: str, note: str, *, clock_ghz: float | None = None, node: str = ""
+) -> CostRow:
+    """The row of an instruction that the model cannot price: from 0 cycles on, without a greatest number."""
+    return CostRow(
+        instruction=instruction,
+        engine=engine,
+        low=0.0,
+        high=math.inf,
+        clock_ghz=clock_ghz,
+        model=model,
+        rule="none",
+        bound=UNKNOWN,
+        validity=UNKNOWN,
+        node=node,
+        note=note,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramCost:
     """The price of a program: one row per instruction, and totals that keep the bounds.
 
     Instructions of one engine follow one another; across engines the total lies between the busiest engine (full
-    overlap) and the sum of all (no overlap). Transfers and host steps are not priced.
+    overlap) and the sum of all (no overlap). Transfers and host steps of compiled programs are not priced. Where an
+    instruction is unknown the total has a least number only; ``skipped`` counts the unknown ones that were left out.
     """
 
     rows: tuple[CostRow, ...]
     model: str
+    skipped: int = 0
+
+    @property
+    def unknown(self) -> tuple[CostRow, ...]:
+        """The rows of which nobody knows the greatest number."""
+        return tuple(row for row in self.rows if row.unknown)
+
+    def without_unknown(self) -> ProgramCost:
+        """The price of the known instructions alone; the others are counted in ``skipped``."""
+        kept = tuple(row for row in self.rows if not row.unknown)
+        return replace(self, rows=kept, skipped=self.skipped + len(self.rows) - len(kept))
 
     @property
     def engines(self) -> dict[str, tuple[float, float]]:
@@ -81,6 +126,15 @@ class ProgramCost:
         """Cycles of all instructions added up, least and greatest, each at its engine's clock."""
         return sum(row.low for row in self.rows), sum(row.high for row in self.rows)
 
+    @property
+    def terms(self) -> dict[str, float]:
+        """Cycles by kind over all rows that tell them apart, such as ``barriers``; unknown rows have none."""
+        found: dict[str, float] = {}
+        for row in self.rows:
+            for kind, cycles in row.terms.items():
+                found[kind] = found.get(kind, 0.0) + cycles
+        return found
+
     def to_dict(self) -> dict[str, object]:
         """Rows and totals as plain data."""
         return {
@@ -89,6 +143,9 @@ class ProgramCost:
             "engines_ns": {name: known(bounds) for name, bounds in self.engines.items()},
             "cycles": known(self.cycles),
             "ns": known(self.ns),
+            "terms": self.terms,
+            "unknown": len(self.unknown),
+            "skipped": self.skipped,
             "not_priced": ["transfers between DRAM and on-chip memory", "host steps"],
         }
 

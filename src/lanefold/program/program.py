@@ -28,6 +28,9 @@ _FEED_SHAPE = Rule(
 _FEED_DTYPE = Rule(
     "PROGRAM-INPUT-DTYPE", "An input has the element type the program was made for.", "Program inputs", usage=True
 )
+_COST_MODEL = Rule(
+    "PROGRAM-COST-MODEL", "A program is priced by a cost model of its target.", "Target table", usage=True
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +218,14 @@ class Program:
             LanefoldError: if the target has no such model.
         """
         rows = tuple(row for step in self.leg_steps for row in step.code.cost(model))
-        return ProgramCost(rows, model or self.target.cost_models[0])
+        if rows or model in ("", *self.target.cost_models):
+            return ProgramCost(rows, rows[0].model if rows else model or self.target.cost_models[0])
+        raise _COST_MODEL.error(
+            f"target {self.target.name} has no cost model {model!r}",
+            got=repr(model),
+            allowed=", ".join(self.target.cost_models),
+            cures=[f"use {self.target.cost_models[0]}"],
+        )
 
     def timeline(self, model: str = "", drawn: str = "high") -> Timeline:
         """When each instruction, transfer and host step runs at the earliest, the critical path, and the total.

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from lanefold.diagnostics import Rule
 from lanefold.host import HostStep
+from lanefold.program.prices import CostRow, known
 
 if TYPE_CHECKING:
-    from lanefold.program.prices import CostRow
     from lanefold.program.program import LegStep, Program
 
 HOST, TRANSFERS = "host", "DMA"
@@ -211,15 +211,23 @@ def _chain(step: LegStep, number: int, model: str) -> list[Task]:
     reads, writes = (tuple(map(Region, names)) for names in (step.inputs, step.outputs))
     link = (Region(f"step {number}"),)
     return [
-        Task(row.instruction, row.engine, "instruction", row.ns, (*reads, *link), (*writes, *link), details=facts(row))
+        Task(row.instruction, row.engine, "instruction", span(row), (*reads, *link), (*writes, *link), details=facts(row))
         for row in step.code.cost(model)
     ]
 
 
+def span(row: CostRow) -> tuple[float, float | None]:
+    """Nanoseconds of a price, least and greatest; the greatest is None where nobody knows it."""
+    low, high = row.ns
+    return low, None if row.unknown else high
+
+
 def facts(row: CostRow) -> dict[str, object]:
     """What a price says about itself, as plain data."""
-    names = ("model", "rule", "bound", "validity", "source", "node", "elements", "clock_ghz")
-    return {"cycles": [row.low, row.high], **{name: getattr(row, name) for name in names}}
+    names = ("model", "rule", "bound", "validity", "source", "node", "elements", "clock_ghz", "note")
+    found: dict[str, object] = {"cycles": known((row.low, row.high))}
+    found |= {name: getattr(row, name) for name in names if getattr(row, name) not in ("", None)}
+    return found | ({"terms": dict(row.terms)} if row.terms else {})
 
 
 def schedule(tasks: Sequence[Task], model: str, drawn: str = "high") -> Timeline:

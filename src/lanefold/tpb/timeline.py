@@ -86,7 +86,7 @@ def _task(kind: str, row: CostRow, ins: Sequence[Access], outs: Sequence[Access]
         for first, second, memory in timing.EXCLUSIVE[generation]
         if memory in memories and row.engine in (first, second)
     }
-    overlap = timing.DISPATCH_OVERLAP / row.clock_ghz if row.model == "detailed" else 0.0
+    overlap = timing.DISPATCH_OVERLAP / row.clock_ghz if row.clock_ghz and row.model == "detailed" else 0.0
     operands = {"reads": [operand_text(each) for each in ins], "writes": [operand_text(each) for each in outs]}
     return Task(
         name=row.instruction,

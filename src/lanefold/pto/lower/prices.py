@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lanefold.program import CostRow
-from lanefold.pto.cost import cost as tile_cost
 from lanefold.pto.cost import request
+from lanefold.pto.cost.rows import cost_or_unknown, cost_row
 from lanefold.pto.lower.plan import Stage
 from lanefold.pto.program import Compute
 
@@ -13,10 +13,10 @@ NO_MODEL = "none"
 
 
 def price(stage: Stage, target: str, model: str = "") -> list[CostRow]:
-    """One row per operation of a stage, over all tiles; none on the CPU simulator.
+    """One row per operation of a stage, over all tiles; unknown where the model has no price, none on the simulator.
 
     Raises:
-        LanefoldError: if there is no such model, or it cannot price an operation.
+        LanefoldError: if there is no such model for the target.
     """
     if target == "cpu" and model in ("", NO_MODEL):
         return []
@@ -29,31 +29,15 @@ def _row(stage: Stage, compute: Compute, target: str, model: str) -> CostRow:
     full = slots[compute.sources[0]].type
     result = slots[compute.outputs[0]].type
     recipe = request.recipe_of(compute.op)
-    found = tile_cost(
+    sizes = (full.rows, full.cols, full.valid_rows, full.valid_cols)
+    found = cost_or_unknown(
         compute.op,
         full.dtype,
-        full.rows,
-        full.cols,
-        full.valid_rows,
-        full.valid_cols,
+        sizes,
+        target,
+        model,
         dst_layout=result.layout if compute.row.reduces else "ND",
         form="no_tmp" if "no_tmp" in recipe.forms else "",
-        target=target,
-        model=model,
     )
-    low, high = found.bounds
-    tiles = stage.tiles
-    words = [found.note] if found.note else []
-    return CostRow(
-        instruction=compute.op,
-        engine="vector",
-        low=low * tiles,
-        high=high * tiles,
-        clock_ghz=found.frequency_mhz / 1000,
-        model=found.model,
-        rule="; ".join([f"{tiles} × {found.rule}", *words]),
-        bound=max(found.terms, key=lambda term: found.terms[term]) if found.terms else "unknown",
-        validity=found.validity,
-        elements=(full.valid_rows or 0) * (full.valid_cols or 0) * tiles,
-        source="PTO headers: A2/A3 cost models",
-    )
+    elements = (full.valid_rows or 0) * (full.valid_cols or 0)
+    return cost_row(found, "vector", elements, stage.tiles)
