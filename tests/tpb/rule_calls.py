@@ -84,6 +84,15 @@ BIR_CALLS = (
         ["gen9", "v2"],
     ),
     CallCase(
+        "TPB-BIR-MODE",
+        lambda mode: tpb.bir.generate(_module(_COPY), mode),
+        "COLLECT_OPCODES",
+        3,
+        "there is no mode 3",
+        "write CodeGenMode.GENERATE_ISACODE",
+        tpb.bir.CodeGenMode.GENERATE_ISACODE,
+    ),
+    CallCase(
         "TPB-BIR-FORM",
         _read,
         {},
@@ -502,6 +511,15 @@ MACHINE_CALLS = (
         "the walk of src does not fit its memory",
         "start the operand at partition 0, byte 0, or shorten its pattern",
         {"src__start_addr": 0},
+    ),
+    CallCase(
+        "TPB-MACHINE-COUNT",
+        lambda nums: tpb.Machine("v2").run(stream(bundle("pool", **{"dst.num_elem": nums}))),
+        [8, 4, 1, 1],
+        [4, 2, 1, 1],
+        "Pool writes 8 elements per partition, its source makes 32: nums [4, 8, 2, 2], 2 folded",
+        "write 32 elements",
+        [8, 4, 1, 1],
     ),
     CallCase(
         "TPB-MACHINE-STATE",

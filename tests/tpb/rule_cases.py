@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -566,7 +566,7 @@ CALL_CASES = (
         tpb.check,
         b"",
         5,
-        "a int is neither a stream nor an instruction",
+        "5 is neither a stream nor an instruction",
         "read BIR JSON with bir.load, bytes with decode, text with assemble",
         b"",
     ),
@@ -632,6 +632,60 @@ CALL_CASES = (
         "there is no opcode reading 'hearsay'",
         "write 'reference' to follow the reference documents, 'headers' to follow the shipped headers",
         "reference",
+    ),
+    CallCase(
+        "TPB-STREAM-INPUT",
+        tpb.disassemble,
+        tpb.decode(bytes(64)),
+        bytes(64),
+        f"{bytes(64)!r:.60}… (bytes) is no stream",
+        "read bytes and hexadecimal digits with decode, text with assemble; encode instructions and modules",
+        tpb.decode(bytes(64)),
+    ),
+    CallCase(
+        "TPB-STREAM-INDEX",
+        lambda index: tpb.decode(bytes(128))[index],
+        -2,
+        2,
+        "the stream of 2 bundles has none at 2",
+        "write stream[0]",
+        0,
+    ),
+    CallCase(
+        "TPB-STRUCT",
+        lambda name: tpb.decode(bytes(64)).columns(name),
+        "S4D4_PL",
+        "s4d4_pl",
+        "there is no wire struct 's4d4_pl'",
+        "write 'S4D4_PL'",
+        "S4D4_PL",
+    ),
+    CallCase(
+        "TPB-BUNDLE-FIELD",
+        lambda name: tpb.decode("45" * 64)[0][name],
+        "pool_func",
+        "pool_fun",
+        "Pool has no field 'pool_fun'",
+        "write 'pool_func'",
+        "pool_func",
+    ),
+    CallCase(
+        "TPB-INSTRUCTIONS",
+        tpb.encode,
+        [],
+        [None],
+        "None is no instruction",
+        "read a BIR module with bir.load, one BIR-JSON instruction with bir.instruction",
+        [],
+    ),
+    CallCase(
+        "TPB-INSTRUCTION-PART",
+        lambda byte: tpb.check(tpb.Instruction("Iota", (), (replace(_ACCESS, byte=byte),), {"pattern": [(1, 8)]})),
+        0,
+        2.5,
+        "byte of an operand is 2.5, not a whole number",
+        "write a whole number, such as 0",
+        0,
     ),
     CallCase(
         "TPB-STREAM-LENGTH",

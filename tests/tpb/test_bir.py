@@ -136,7 +136,9 @@ def test_typed_containers():
     assert function.locations()["t2"].bank == 3
     assert function.locations()["t3"].dtype == "uint32"
     assert loaded.generation() == "v3"
-    assert loaded.generation("v2") == "v2"
+    assert loaded.generation("v3") == "v3"
+    with pytest.raises(LanefoldError, match="is for 'gen3', which is v3, and the call says v2"):
+        loaded.generation("v2")
 
 
 def test_floats_without_a_json_form_are_strings():
@@ -173,7 +175,7 @@ def test_streams_by_engine_in_program_order():
     assert streams["DVE.bin"].tobytes() == b"".join(expected)
     assert streams["DVE.bin"].origin.tolist() == [0, 1, 1]
     assert tpb.encode(loaded, "v3").tobytes().startswith(expected[0])
-    assert loaded.streams("v2", "headers")["DVE.bin"][0].opcode == 0x42
+    assert loaded.streams("v3", "headers")["DVE.bin"][0].opcode == 0x42
 
 
 def test_loops_are_kept_and_unrolled_in_order():

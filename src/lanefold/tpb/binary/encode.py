@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import Diagnostic, LanefoldError, Rule, errors
 from lanefold.numerics import alu
 from lanefold.numerics.dtypes import by_name
@@ -29,6 +30,12 @@ _FIXED_START = Rule(
     "TPB-OPERAND-REGISTER-START",
     "Operands walked backwards or in chunks start at an address that the encoder computes, not at a register.",
     "ADDR4, register form; Pool Engine, MAX8; Pool Encoding 5",
+)
+_INSTRUCTIONS = Rule(
+    "TPB-INSTRUCTIONS",
+    "What is encoded is one typed instruction, several, or a module that lists them.",
+    "Typed instructions",
+    usage=True,
 )
 _COLUMN = Rule(
     "TPB-COLUMN",
@@ -52,27 +59,22 @@ class HasInstructions(Protocol):
 
 def encode(
     program: HasInstructions | Instruction | Iterable[Instruction],
-    generation: str = "v2",
+    generation: str | None = None,
     opcodes: str = "reference",
 ) -> Stream:
     """Encodes instructions, in order, into one stream; two-bundle instructions are split here.
 
     Args:
         program: one instruction, several, or anything with a method ``instructions()``.
-        generation: ``"v2"``, ``"v3"`` or ``"v4"``.
+        generation: ``"v2"``, ``"v3"`` or ``"v4"``; where left out, the one that a BIR module's ``arch`` names, else v2.
         opcodes: opcode reading, ``"reference"`` or ``"headers"``.
 
     Raises:
-        LanefoldError: with every front-end finding of every instruction that has no bytes.
+        LanefoldError: if there are no instructions in the program, an argument is unknown or contradicts the module;
+            with every front-end finding of every instruction that has no bytes.
     """
-    known, reading = layout.check_generation(generation), layout.check_reading(opcodes)
-    listed: Sequence[Instruction]
-    if isinstance(program, Instruction):
-        listed = (program,)
-    elif hasattr(program, "instructions"):
-        listed = tuple(program.instructions())
-    else:
-        listed = tuple(program)
+    known, reading = generation_of(program, generation), layout.check_reading(opcodes)
+    listed = listed_instructions(program)
     found: list[Diagnostic] = []
     made: list[Made] = []
     origin: list[int] = []
@@ -94,6 +96,50 @@ def encode(
     for word, (name, fields) in zip(words, made, strict=True):
         _write(word, name, fields, reading)
     return Stream(words, known, reading, instructions=listed, origin=np.array(origin, np.int64))
+
+
+def generation_of(program: object, generation: str | None) -> isa.Generation:
+    """The generation that the call names, else the one that the program states, else v2.
+
+    Raises:
+        LanefoldError: if the generation is unknown, or the program states another one.
+    """
+    stated = getattr(program, "generation", None)
+    if callable(stated) and not isinstance(program, type):
+        known: isa.Generation = stated(generation)
+        return known
+    return isa.GENERATIONS[0] if generation is None else layout.check_generation(generation)
+
+
+def listed_instructions(program: object) -> tuple[Instruction, ...]:
+    """The instructions of a program: one, several, or those that its method ``instructions()`` lists.
+
+    Raises:
+        LanefoldError: ``TPB-INSTRUCTIONS`` if it is none of these.
+    """
+    if isinstance(program, Instruction):
+        return (program,)
+    listed = getattr(program, "instructions", None)
+    try:
+        made = tuple(listed() if callable(listed) else program)  # type: ignore[arg-type]
+    except (TypeError, NotImplementedError):
+        raise _no_instructions(program) from None
+    for entry in made:
+        if not isinstance(entry, Instruction):
+            raise _no_instructions(entry)
+    return made
+
+
+def _no_instructions(given: object) -> LanefoldError:
+    return _INSTRUCTIONS.error(
+        f"{shown(given)} is no instruction",
+        got=shown(given),
+        allowed="an Instruction, several of them, a BIR module",
+        cures=[
+            "read a BIR module with bir.load, one BIR-JSON instruction with bir.instruction",
+            "read bytes with decode and text with assemble; they need no encoding",
+        ],
+    )
 
 
 def _write(word: npt.NDArray[np.uint8], name: str, fields: Fields, reading: isa.Reading) -> None:
@@ -126,6 +172,8 @@ def encode_columns(name: str, columns: Mapping[str, Any], generation: str = "v2"
     number = layout.kind_numbers(name)[0]
     row = isa.BUNDLES[number]
     opcode = row.opcode(reading)
+    if not isinstance(columns, Mapping) or not all(isinstance(column, str) for column in columns):
+        raise _bad_column(name, f"columns given as {shown(columns)}", row)
     lengths = {len(value) for value in columns.values() if np.ndim(value)}
     if len(lengths) > 1 or opcode is None:
         raise _bad_column(name, f"lengths {sorted(lengths)}" if opcode is not None else reading, row)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import Cure, Rule
 from lanefold.tpb import isa
 
@@ -89,13 +90,17 @@ def kinds_by_opcode(generation: isa.Generation, reading: isa.Reading) -> npt.NDA
     return table
 
 
-@cache
 def kind_numbers(name: str) -> tuple[int, ...]:
     """Row numbers of the instructions that a name stands for; case does not matter.
 
     Raises:
         LanefoldError: if nothing has that name.
     """
+    return _kind_numbers(name) if isinstance(name, str) else _no_instruction(name)
+
+
+@cache
+def _kind_numbers(name: str) -> tuple[int, ...]:
     wanted = name.lower()
     exact = tuple(
         number for number, row in enumerate(isa.BUNDLES) if wanted in (row.name, row.mnemonic.lower(), *row.aliases)
@@ -105,11 +110,15 @@ def kind_numbers(name: str) -> tuple[int, ...]:
     family = tuple(number for number, row in enumerate(isa.BUNDLES) if wanted in (row.family, row.struct.lower()))
     if family:
         return family
+    return _no_instruction(name)
+
+
+def _no_instruction(name: object) -> NoReturn:
     names = sorted({name for row in isa.BUNDLES for name in (row.name, row.family, row.struct)})
-    near = difflib.get_close_matches(wanted, names, 1)
+    near = difflib.get_close_matches(name.lower(), names, 1) if isinstance(name, str) else []
     raise _NAME.error(
-        f"no instruction is called {name!r}",
-        got=name,
+        f"no instruction is called {shown(name)}",
+        got=shown(name),
         allowed=", ".join(names),
         cures=[
             Cure(f"write {near[0]!r}" if near else "write one of the names above", {"name": near[0]} if near else {})
@@ -124,11 +133,11 @@ def check_generation(generation: str) -> isa.Generation:
         LanefoldError: if there is no such generation.
     """
     for known in isa.GENERATIONS:
-        if generation == known:
+        if isinstance(generation, str) and generation == known:
             return known
     raise _GENERATION.error(
-        f"there is no generation {generation!r}",
-        got=generation,
+        f"there is no generation {shown(generation)}",
+        got=shown(generation),
         allowed=", ".join(isa.GENERATIONS),
         cures=["write 'v2' for Trainium and Inferentia2, 'v3' for Trainium2, 'v4' for Trainium3"],
     )
@@ -141,11 +150,11 @@ def check_reading(reading: str) -> isa.Reading:
         LanefoldError: if there is no such reading.
     """
     for known in isa.READINGS:
-        if reading == known:
+        if isinstance(reading, str) and reading == known:
             return known
     raise _READING.error(
-        f"there is no opcode reading {reading!r}",
-        got=reading,
+        f"there is no opcode reading {shown(reading)}",
+        got=shown(reading),
         allowed=", ".join(isa.READINGS),
         cures=["write 'reference' to follow the reference documents, 'headers' to follow the shipped headers"],
     )

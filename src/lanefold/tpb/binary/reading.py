@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
+from lanefold.tpb.binary.stream import rows
 
 
 class Detection(NamedTuple):
@@ -46,7 +47,11 @@ def detect_reading(words: npt.NDArray[np.uint8], generation: isa.Generation) -> 
 
     A bundle votes where its bytes suit exactly one of the two structs its opcode may have, and a gather pair votes by
     its order. Source: Readings; Pool Encoding 2A and 2B.
+
+    Raises:
+        LanefoldError: if the words are no uint8 array of shape (bundles, 64) or the generation is unknown.
     """
+    words, generation = rows(words), layout.check_generation(generation)
     votes: dict[isa.Reading, int] = dict.fromkeys(isa.READINGS, 0)
     kinds = {reading: layout.kinds_by_opcode(generation, reading) for reading in isa.READINGS}
     first, second = isa.READINGS

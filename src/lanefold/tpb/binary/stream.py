@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import operator
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -9,7 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from lanefold.diagnostics import Cure, Rule
+from lanefold.arguments import shown
+from lanefold.diagnostics import Cure, LanefoldError, Rule
 from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
 from lanefold.tpb.patterns import locate
@@ -25,6 +28,23 @@ _LENGTH = Rule(
 )
 _BUFFER = Rule(
     "TPB-STREAM-BUFFER", "A stream is read from bytes, a buffer of bytes, or hexadecimal digits.", "Streams", usage=True
+)
+
+STREAM = Rule(
+    "TPB-STREAM-INPUT",
+    "What is written as text or executed is a stream, as encode, assemble and decode return it.",
+    "Streams",
+    usage=True,
+)
+_INDEX = Rule(
+    "TPB-STREAM-INDEX",
+    "A stream is indexed by one whole number inside it, counted from 0 or backwards from -1, or by a slice.",
+    "Streams",
+    usage=True,
+)
+_STRUCT = Rule("TPB-STRUCT", "A wire struct is named as in the struct tables.", "Wire struct tables", usage=True)
+_FIELD = Rule(
+    "TPB-BUNDLE-FIELD", "A bundle is indexed by the name of a field of its struct.", "Wire struct tables", usage=True
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -66,7 +86,16 @@ class Bundle:
         return self.word.view(layout.record(struct))[0]  # type: ignore[no-any-return]
 
     def __getitem__(self, name: str) -> Any:
-        return self.to_dict()[name]
+        values = self.to_dict()
+        if isinstance(name, str) and name in values:
+            return values[name]
+        near = difflib.get_close_matches(name, values, 1) if isinstance(name, str) else []
+        raise _FIELD.error(
+            f"{self.mnemonic} has no field {shown(name)}",
+            got=shown(name),
+            allowed=", ".join(values),
+            cures=[f"write {near[0] if near else next(iter(values))!r}"],
+        )
 
     def tobytes(self) -> bytes:
         """The 64 bytes."""
@@ -134,6 +163,9 @@ class Stream:
         instructions: the typed instructions the bundles were made from, where known.
         origin: for every bundle the index of its instruction.
         engine: BIR engine the stream belongs to, ``""`` where unknown.
+
+    Raises:
+        LanefoldError: if the words are no such array, or a generation or reading is unknown.
     """
 
     def __init__(
@@ -146,9 +178,9 @@ class Stream:
         origin: npt.NDArray[np.int64] | None = None,
         engine: str = "",
     ) -> None:
-        self.words = words
-        self.generation = generation
-        self.opcodes = opcodes
+        self.words = rows(words)
+        self.generation: isa.Generation = layout.check_generation(generation)
+        self.opcodes: isa.Reading = layout.check_reading(opcodes)
         self.instructions = tuple(instructions)
         self.origin = origin
         self.engine = engine
@@ -170,6 +202,7 @@ class Stream:
     @overload
     def __getitem__(self, index: slice) -> Stream: ...
     def __getitem__(self, index: int | slice) -> Bundle | Stream:
+        index = self._checked(index)
         if isinstance(index, slice):
             origin = None if self.origin is None else self.origin[index]
             return Stream(
@@ -182,8 +215,33 @@ class Stream:
             )
         return Bundle(self.words[index], int(self.kinds[index]), self.generation, self.opcodes)
 
+    def _checked(self, index: int | slice) -> int | slice:
+        """The index itself, if the stream has it."""
+        try:
+            if isinstance(index, slice):
+                index.indices(len(self))
+                return index
+            number = operator.index(index)
+        except (TypeError, ValueError):
+            number = len(self)
+        if -len(self) <= number < len(self):
+            return number
+        last = len(self) - 1
+        raise _INDEX.error(
+            f"the stream of {len(self)} bundle{'s' * (len(self) != 1)} has none at {shown(index)}",
+            got=shown(index),
+            allowed=f"0 to {last}, -{last + 1} to -1, or a slice" if len(self) else "a slice; the stream is empty",
+            cures=["write stream[0]" if len(self) else "write stream[:]"],
+        )
+
     def columns(self, struct: str) -> npt.NDArray[np.void]:
-        """The whole stream seen as one wire struct, without a copy; only bundles of that struct mean what it says."""
+        """The whole stream seen as one wire struct, without a copy; only bundles of that struct mean what it says.
+
+        Raises:
+            LanefoldError: if there is no such struct.
+        """
+        if not isinstance(struct, str) or struct not in isa.STRUCTS:
+            raise _no_struct(struct)
         return self.words.view(layout.record(struct))[:, 0]
 
     def where(self, name: str) -> npt.NDArray[np.int64]:
@@ -245,11 +303,50 @@ def decode(
     """
     known = layout.check_generation(generation)
     words = _words(buffer)
-    if opcodes == "auto":
+    if isinstance(opcodes, str) and opcodes == "auto":
         from lanefold.tpb.binary.reading import detect_reading
 
         return Stream(words, known, detect_reading(words, known).reading)
     return Stream(words, known, layout.check_reading(opcodes))
+
+
+def as_stream(given: object) -> Stream:
+    """The stream itself.
+
+    Raises:
+        LanefoldError: ``TPB-STREAM-INPUT`` if it is none.
+    """
+    if isinstance(given, Stream):
+        return given
+    raise STREAM.error(
+        f"{shown(given)} is no stream",
+        got=shown(given),
+        allowed="a Stream",
+        cures=["read bytes and hexadecimal digits with decode, text with assemble; encode instructions and modules"],
+    )
+
+
+def _no_struct(struct: object) -> LanefoldError:
+    near = difflib.get_close_matches(struct.upper(), isa.STRUCTS, 1, 0.0) if isinstance(struct, str) else []
+    return _STRUCT.error(
+        f"there is no wire struct {shown(struct)}",
+        got=shown(struct),
+        allowed=", ".join(isa.STRUCTS),
+        cures=[f"write {near[0] if near else next(iter(isa.STRUCTS))!r}"],
+    )
+
+
+def rows(words: Bytes) -> Bytes:
+    """The array itself, if it holds bundles as rows."""
+    size = isa.BUNDLE_BYTES
+    if isinstance(words, np.ndarray) and words.dtype == np.uint8 and words.ndim == 2 and words.shape[1] == size:
+        return words
+    raise _BUFFER.error(
+        f"{shown(words)} is no array of bundles",
+        got=f"{words.dtype} {list(words.shape)}" if isinstance(words, np.ndarray) else shown(words),
+        allowed=f"a uint8 array of shape (bundles, {size})",
+        cures=["read bytes with decode(data)"],
+    )
 
 
 def _words(buffer: bytes | bytearray | memoryview | str | Bytes) -> Bytes:
@@ -264,11 +361,14 @@ def _words(buffer: bytes | bytearray | memoryview | str | Bytes) -> Bytes:
                 cures=["give 128 hexadecimal digits per bundle"],
             ) from None
     try:
+        # Elements wider than a byte are refused: their order of bytes would be a guess.
+        if memoryview(buffer).itemsize != 1:  # type: ignore[arg-type]
+            raise TypeError
         flat = np.frombuffer(buffer, np.uint8) if len(buffer) else np.zeros(0, np.uint8)
     except (TypeError, ValueError, BufferError):
         raise _BUFFER.error(
-            f"a {type(buffer).__name__} is not a contiguous buffer of bytes",
-            got=type(buffer).__name__,
+            f"{shown(buffer)} is not a contiguous buffer of bytes",
+            got=f"{buffer.dtype} array" if isinstance(buffer, np.ndarray) else shown(buffer),
             allowed="bytes, bytearray, memoryview, contiguous uint8 array, hexadecimal text",
             cures=["pass the content of the .bin file as bytes"],
         ) from None

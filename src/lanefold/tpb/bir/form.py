@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import LanefoldError, Place, Rule
 
 FORM = Rule(
@@ -15,21 +16,29 @@ FORM = Rule(
     usage=True,
 )
 
+_MOST_SHOWN = 120
+"""Characters that the keys of an object take in a finding."""
+
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """Floats that JSON cannot hold and the strings that stand for them."""
-
-_MOST_SHOWN = 120
 
 
 def bad_form(message: str, *, got: object, allowed: str, place: Place, cure: str = "") -> LanefoldError:
     """The exception for a record that lacks a key or has one of the wrong kind."""
     return FORM.error(
         message,
-        got=repr(got)[:_MOST_SHOWN],
+        got=_told(got),
         allowed=allowed,
         place=place,
         cures=[cure or "write the record as the BIR JSON schema has it"],
     )
+
+
+def _told(got: object) -> str:
+    """A JSON value in a few words: of an object its keys, of anything else what it is."""
+    if not isinstance(got, Mapping):
+        return shown(got)
+    return f"an object with {', '.join(map(str, got))}"[:_MOST_SHOWN] if got else "an object without keys"
 
 
 def plain(value: object, place: Place) -> Any:
@@ -50,7 +59,7 @@ def plain(value: object, place: Place) -> Any:
     if callable(number) and getattr(value, "shape", None) == ():
         return plain(number(), place)
     raise bad_form(
-        f"a {type(value).__name__} has no form in JSON",
+        f"{shown(value)} has no form in JSON",
         got=value,
         allowed="objects with text keys, lists, text, numbers, true, false, null",
         place=place,

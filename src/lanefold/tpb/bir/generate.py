@@ -7,9 +7,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from lanefold.diagnostics import Diagnostic
+from lanefold.arguments import shown
+from lanefold.diagnostics import Diagnostic, Rule
 from lanefold.tpb.binary import Stream
-from lanefold.tpb.bir.module import Module
+from lanefold.tpb.bir.module import Module, as_module
+
+_MODE = Rule(
+    "TPB-BIR-MODE",
+    "A program is walked to collect its opcodes, to generate its bundles, or to run the checks on them.",
+    "Pool Encoding, CodeGenMode arms",
+    usage=True,
+)
 
 
 class CodeGenMode(IntEnum):
@@ -36,18 +44,26 @@ class Generated:
 
 def generate(
     module: Module,
-    mode: CodeGenMode = CodeGenMode.GENERATE_ISACODE,
+    mode: CodeGenMode | int | str = CodeGenMode.GENERATE_ISACODE,
     generation: str | None = None,
     opcodes: str = "reference",
     *,
     check: Callable[[Stream], Iterable[Diagnostic]] | None = None,
 ) -> Generated:
-    """Walks a module in one mode; ``check`` is called with each engine's stream when checking.
+    """Walks a module in one mode, the reference code generator's own three.
+
+    Args:
+        module: the program.
+        mode: a `CodeGenMode`, its number or its name.
+        generation: ``"v2"``, ``"v3"`` or ``"v4"``; by default the one that the module's ``arch`` names.
+        opcodes: opcode reading, ``"reference"`` or ``"headers"``.
+        check: called with each engine's stream when checking; every legality rule where left out.
 
     Raises:
-        LanefoldError: as `Module.streams`.
+        LanefoldError: ``TPB-BIR-MODE`` for another mode; as `Module.streams`.
     """
-    streams = module.streams(generation, opcodes)
+    mode = _mode(mode)
+    streams = as_module(module).streams(generation, opcodes)
     census: Counter[str] = Counter()
     for stream in streams.values():
         census.update(stream.census())
@@ -55,5 +71,23 @@ def generate(
         return Generated(mode, dict(census))
     if mode is CodeGenMode.GENERATE_ISACODE:
         return Generated(mode, dict(census), streams)
-    found = [finding for stream in streams.values() for finding in (check(stream) if check else ())]
+    found = [finding for stream in streams.values() for finding in (check or _every_rule)(stream)]
     return Generated(mode, dict(census), findings=found)
+
+
+def _every_rule(stream: Stream) -> list[Diagnostic]:
+    from lanefold.tpb.rules import check_stream
+
+    return check_stream(stream)
+
+
+def _mode(given: object) -> CodeGenMode:
+    for mode in CodeGenMode:
+        if isinstance(given, (int, str)) and not isinstance(given, bool) and given in (mode.value, mode.name):
+            return mode
+    raise _MODE.error(
+        f"there is no mode {shown(given)}",
+        got=shown(given),
+        allowed=", ".join(f"{mode.value} {mode.name}" for mode in CodeGenMode),
+        cures=["write CodeGenMode.GENERATE_ISACODE"],
+    )

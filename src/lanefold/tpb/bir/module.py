@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import Cure, Diagnostic, LanefoldError, Place, Rule, Severity
 from lanefold.tpb import isa
 from lanefold.tpb.binary import Stream, encode
@@ -56,7 +57,7 @@ _ENGINE = Rule(
 )
 _ARCH = Rule(
     "TPB-BIR-ARCH",
-    "The module's arch names a generation of this leg, unless the call does.",
+    "The module's arch names a generation of this leg, unless the call does; where both do, they agree.",
     "BIR JSON record schema: module",
     usage=True,
 )
@@ -90,13 +91,18 @@ class Module(Record):
         """The generation that the call names, else the one that ``arch`` names, else ``"v2"``.
 
         Raises:
-            LanefoldError: ``TPB-BIR-ARCH`` if ``arch`` names none and the call neither.
+            LanefoldError: ``TPB-BIR-ARCH`` if ``arch`` names none and the call neither, or if the two name different
+                ones.
         """
+        stated = ARCHITECTURES.get(self.arch)
         if generation is not None:
-            return check_generation(generation)
+            known = check_generation(generation)
+            if stated not in (None, known):
+                raise _contradiction(self.arch, known)
+            return known
         if not self.arch:
             return isa.GENERATIONS[0]
-        if self.arch not in ARCHITECTURES:
+        if stated is None:
             raise _ARCH.error(
                 f"the module is for {self.arch!r}",
                 got=self.arch,
@@ -104,7 +110,7 @@ class Module(Record):
                 place=Place(field="arch"),
                 cures=["give the generation in the call, such as generation='v2'"],
             )
-        return ARCHITECTURES[self.arch]
+        return stated
 
     def steps(self) -> Iterator[Step]:
         """The instruction records of this leg in program order, function by function, loops unrolled.
@@ -134,6 +140,11 @@ class Module(Record):
         if found:
             raise LanefoldError(found)
         return [made[id(step.record)] for step in steps]
+
+    def others(self) -> list[Other]:
+        """The operations that are not part of this leg, in program order, those inside a loop once."""
+        entries = _entries(block for function in self.functions for block in function.blocks)
+        return [entry for entry in entries if isinstance(entry, Other)]
 
     def streams(self, generation: str | None = None, opcodes: str = "reference") -> dict[str, Stream]:
         """The bundles of each engine in program order, by file name: ``Pool.bin``, ``DVE.bin`` and so on.
@@ -209,18 +220,20 @@ def dump(module: Module, path: str | Path | None = None) -> bytes:
     Infinities and NaN are the strings ``"inf"``, ``"-inf"`` and ``"nan"``.
 
     Raises:
-        LanefoldError: ``TPB-BIR-FORM`` if a value has no form in JSON, ``TPB-BIR-FILE`` if the file cannot be written.
+        LanefoldError: ``TPB-BIR-FORM`` if a value has no form in JSON, ``TPB-BIR-FILE`` if it is no module or the file
+            cannot be written.
     """
     try:
-        text = json.dumps(module.to_dict(), indent=2, allow_nan=False) + "\n"
+        text = json.dumps(as_module(module).to_dict(), indent=2, allow_nan=False) + "\n"
     except RecursionError:
         raise _no_file("the module is nested too deeply", "deep nesting", Place()) from None
     content = text.encode()
     if path is not None:
         try:
             Path(path).write_bytes(content)
-        except (OSError, ValueError) as error:
-            raise _no_file(f"{path} cannot be written: {error}", str(path), Place(file=str(path))) from None
+        except (OSError, ValueError, TypeError) as error:
+            named = str(path) if isinstance(path, (str, Path)) else shown(path)
+            raise _unwritable(named, error) from None
     return content
 
 
@@ -238,7 +251,17 @@ def _content(source: object) -> bytes:
             return Path(source).read_bytes()
         except (OSError, ValueError) as error:
             raise _no_file(f"{source} cannot be read: {error}", str(source), Place(file=str(source))) from None
-    raise _no_file(f"a {type(source).__name__} is no module", type(source).__name__, Place())
+    raise _no_file(f"{shown(source)} is no module", shown(source), Place())
+
+
+def _unwritable(path: str, error: Exception) -> LanefoldError:
+    return _FILE.error(
+        f"{path or 'an empty path'} cannot be written: {getattr(error, 'strerror', None) or error}",
+        got=path,
+        allowed="the path of a file that may be written",
+        place=Place(file=path),
+        cures=["give a path in a folder that exists and may be written", "leave the path out and take the bytes"],
+    )
 
 
 def _no_file(message: str, got: str, place: Place) -> LanefoldError:
@@ -298,6 +321,28 @@ def _known_keys(record: InstructionRecord) -> dict[str, Any]:
     """The operation's own keys; others are kept in the record but say nothing to the encoder."""
     names = {attribute.name for attribute in isa.BIR_BY_OPCODE[record.opcode].attributes}
     return {key: value for key, value in record.own().items() if key in names}
+
+
+def _contradiction(arch: str, known: isa.Generation) -> LanefoldError:
+    wanted = next(name for name, meant in ARCHITECTURES.items() if meant == known)
+    return _ARCH.error(
+        f"the module is for {arch!r}, which is {ARCHITECTURES[arch]}, and the call says {known}",
+        got=f"arch {arch}, generation {known}",
+        allowed=f"generation {ARCHITECTURES[arch]}, or none",
+        place=Place(field="arch"),
+        cures=["leave the generation out of the call", f"write arch {wanted!r} to move the module to {known}"],
+    )
+
+
+def as_module(given: object) -> Module:
+    """The module itself.
+
+    Raises:
+        LanefoldError: ``TPB-BIR-FILE`` if it is none.
+    """
+    if isinstance(given, Module):
+        return given
+    raise _no_file(f"{shown(given)} is no module", shown(given), Place())
 
 
 def _no_stream(instruction: Instruction) -> Diagnostic:

@@ -88,6 +88,10 @@ def instruction(bir: Mapping[str, Any], allocations: Mapping[str, Any]) -> Instr
     """
     if not isinstance(bir, Mapping):
         raise bad_form("the instruction is not an object", got=bir, allowed="an object", place=Place())
+    if not isinstance(allocations, Mapping):
+        raise bad_form(
+            "the allocations are not an object", got=allocations, allowed="{memref: location}", place=Place()
+        )
     entry = read_entry({**bir, "ins": bir.get("ins"), "outs": bir.get("outs")}, Place())
     record = entry if isinstance(entry, InstructionRecord) else InstructionRecord.read(bir, Place())
     return typed(record, allocations, record.own())
@@ -208,7 +212,7 @@ def _register_number(operand: RegisterAp, allocations: Mapping[str, Any], place:
 
 def _location(operand: PhysicalAp, allocations: Mapping[str, Any], place: Place) -> MemoryLocation:
     if operand.memref not in allocations:
-        names = list(allocations)
+        names = [str(name) for name in allocations]
         near = nearest_names(operand.memref, names) if names else []
         raise _MEMREF.error(
             f"memref {operand.memref!r} names no allocation",

@@ -7,6 +7,7 @@ from typing import Any
 
 from lanefold.numerics.dtypes import by_name
 from lanefold.tpb import isa
+from lanefold.tpb.binary.encode import listed_instructions
 from lanefold.tpb.binary.layout import check_generation
 from lanefold.tpb.bir.form import plain
 from lanefold.tpb.bir.module import ARCHITECTURES, Module
@@ -31,11 +32,12 @@ def from_instructions(instructions: Iterable[Instruction], generation: str = "v2
     """A module with one function that holds the instructions and a memory location for each place they use.
 
     Raises:
-        LanefoldError: if the generation is unknown, an element type is, or a wait or update mode has no name.
+        LanefoldError: if there are no instructions, the generation or an element type is unknown, or a wait or update
+            mode has no name.
     """
     known = check_generation(generation)
     places = _Places(known)
-    records = [_record(instruction, places) for instruction in instructions]
+    records = [_record(instruction, places) for instruction in listed_instructions(instructions)]
     block = Block(name="block0", instructions=[*records])
     function = Function(name=MAIN_FUNCTION, allocations=[*places.sets.values()], blocks=[block])
     arch = next(name for name, meant in ARCHITECTURES.items() if meant == known)

@@ -10,6 +10,7 @@ from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits import operands, others, record, reduce
 from lanefold.tpb.limits.findings import Findings
 from lanefold.tpb.limits.operands import ADDRESS_REGISTER, CHANNELS
+from lanefold.tpb.limits.parts import part_findings
 
 __all__ = ["ADDRESS_REGISTER", "CHANNELS", "front_end"]
 
@@ -36,6 +37,9 @@ def front_end(instruction: Instruction, generation: isa.Generation, reading: isa
 
     Source: the limits that the reference encoder asserts per operation.
     """
+    ill_typed = part_findings(instruction)
+    if ill_typed:
+        return ill_typed
     row = isa.BIR_BY_OPCODE.get(instruction.opcode)
     if row is None:
         return [record.unknown_opcode(instruction)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import Cure, Rule
 
 NUMERICS: tuple[str, ...] = ("birsim", "device")
@@ -84,11 +85,11 @@ def options(**chosen: object) -> Options:
                 allowed=", ".join(field.name for field in fields(Options)),
                 cures=["leave the option out"],
             )
-        if value not in CHOICES[name]:
-            allowed = CHOICES[name]
+        allowed = CHOICES[name]
+        if not any(type(value) is type(choice) and value == choice for choice in allowed):
             raise _OPTION.error(
-                f"{name} cannot be {value!r}",
-                got=repr(value),
+                f"{name} cannot be {shown(value)}",
+                got=shown(value),
                 allowed=", ".join(repr(each) for each in allowed),
                 cures=[Cure(f"{name}={allowed[0]!r}", {name: allowed[0]})],
             )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,8 @@ import numpy.typing as npt
 
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule, Severity
 from lanefold.tpb import isa
-from lanefold.tpb.binary import Stream, decode, encode, layout
-from lanefold.tpb.binary.encode import HasInstructions, bundles_of
+from lanefold.tpb.binary import Stream, decode, detect_reading, encode, layout
+from lanefold.tpb.binary.encode import HasInstructions, bundles_of, generation_of, listed_instructions
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits import front_end
 from lanefold.tpb.rules import counts, fields, forms, overlap, places, streams, types
@@ -72,7 +74,7 @@ def check(
     Args:
         program: a stream, its bytes or hexadecimal digits, one instruction, several, or anything with a method
             ``instructions()``.
-        generation: ``"v2"``, ``"v3"`` or ``"v4"``; that of the stream, or v2, where left out.
+        generation: ``"v2"``, ``"v3"`` or ``"v4"``; that of the stream or of the module, else v2, where left out.
         opcodes: opcode reading; that of the stream, or reference, where left out; ``"auto"`` for bytes.
 
     Raises:
@@ -80,21 +82,22 @@ def check(
     """
     if isinstance(program, Stream):
         return check_stream(_reread(program, generation, opcodes))
-    known = generation or "v2"
-    reading = opcodes or "reference"
+    reading = "reference" if opcodes is None else opcodes
     if isinstance(program, bytes | bytearray | memoryview | str | np.ndarray):
-        return check_stream(decode(program, known, reading))
-    return _check_instructions(_listed(program), layout.check_generation(known), layout.check_reading(reading))
+        return check_stream(decode(program, isa.GENERATIONS[0] if generation is None else generation, reading))
+    known = generation_of(program, generation)
+    return _check_instructions(_listed(program), known, layout.check_reading(reading))
 
 
 def _reread(stream: Stream, generation: str | None, opcodes: str | None) -> Stream:
-    if generation in (None, stream.generation) and opcodes in (None, stream.opcodes):
-        return stream
-    made = decode(stream.words, generation or stream.generation, opcodes or stream.opcodes)
+    known = stream.generation if generation is None else layout.check_generation(generation)
+    reading: str = stream.opcodes if opcodes is None else opcodes
+    if isinstance(reading, str) and reading == "auto":
+        reading = detect_reading(stream.words, known).reading
     return Stream(
-        made.words,
-        made.generation,
-        made.opcodes,
+        stream.words,
+        known,
+        layout.check_reading(reading),
         instructions=stream.instructions,
         origin=stream.origin,
         engine=stream.engine,
@@ -102,22 +105,19 @@ def _reread(stream: Stream, generation: str | None, opcodes: str | None) -> Stre
 
 
 def _listed(program: Any) -> tuple[Instruction, ...]:
-    if isinstance(program, Instruction):
-        return (program,)
     try:
-        listed = tuple(program.instructions() if hasattr(program, "instructions") else program)
-    except TypeError:
-        raise _not_a_program(program) from None
-    for entry in listed:
-        if not isinstance(entry, Instruction):
-            raise _not_a_program(entry)
-    return listed
+        return listed_instructions(program)
+    except LanefoldError as error:
+        # Bytes and streams may be checked too, so the refusal names more than the encoder's.
+        if error.diagnostics[0].code == "TPB-INSTRUCTIONS":
+            raise _not_a_program(error.diagnostics[0].got) from None
+        raise
 
 
-def _not_a_program(got: object) -> LanefoldError:
+def _not_a_program(got: str) -> LanefoldError:
     return _INPUT.error(
-        f"a {type(got).__name__} is neither a stream nor an instruction",
-        got=type(got).__name__,
+        f"{got} is neither a stream nor an instruction",
+        got=got,
         allowed="Stream, bytes, hexadecimal text, Instruction, several of them, anything with instructions()",
         cures=["read BIR JSON with bir.load, bytes with decode, text with assemble"],
     )
@@ -159,6 +159,21 @@ def stream_errors(stream: Stream) -> list[Diagnostic]:
     """Only what stops a stream from being executed: the rules whose findings are errors, in stream order."""
     found = _of_opcodes_and_bundles(stream, _placer(stream), frozenset((Severity.ERROR,)), lambda batch: None)
     return [finding for _, _, finding in sorted(found, key=lambda entry: entry[:2])]
+
+
+def count_errors(stream: Stream, rule: Rule) -> list[Diagnostic]:
+    """Findings, under another rule, on every bundle whose operands have element counts that do not fit together.
+
+    Bundles whose dim or axis has no meaning are left to the rules on numbers.
+    """
+    place = _placer(stream)
+    found = [
+        (index, replace(finding, code=rule.code, severity=rule.severity, rule=rule.text))
+        for batch in batches(stream)
+        for index, _, finding in _run(batch, counts.count_checks(batch.row, batch.generation), stream, place)
+        if counts.named(batch, int(np.searchsorted(batch.indices, index)))
+    ]
+    return [finding for _, finding in sorted(found, key=itemgetter(0))]
 
 
 def _of_opcodes_and_bundles(

@@ -127,11 +127,21 @@ def _relation(
 def _mismatch(batch: Batch, at: int, wanted: int, nums: list[int], text: str) -> Explained:
     got = int(batch.walk("dst").count[at])
     return Explained(
-        f"{batch.row.mnemonic} writes {got} elements per partition, {text}",
+        f"{batch.row.mnemonic} writes {_elements(got)} per partition, {text}",
         got,
         str(wanted),
-        (Cure(f"write {wanted} elements", {"dst.num_elem": nums}),),
+        (Cure(f"write {_elements(wanted)}", {"dst.num_elem": nums}),),
     )
+
+
+def named(batch: Batch, at: int) -> bool:
+    """Whether the fields of a bundle that say which elements are taken together hold numbers that do."""
+    fields = (field for field in ("pool_dim", "op_dim", "reduce_axis") if field in batch.row.allowed)
+    return all(int(batch.column(field)[at]) in batch.row.allowed[field] for field in fields)
+
+
+def _elements(count: int) -> str:
+    return f"{count} element{'s' * (count != 1)}"
 
 
 def _per_fold(rule: Rule, dim_field: str) -> Check:
@@ -195,10 +205,10 @@ def _between(rule: Rule, field: str, low: int, high: int, cures: tuple[str, ...]
         slots = batch.walk(field).slots
         verb = "writes" if batch.walk(field).role.access == "write" else "reads"
         return Explained(
-            f"{batch.row.mnemonic} {verb} {got} elements per partition",
+            f"{batch.row.mnemonic} {verb} {_elements(got)} per partition",
             got,
             str(low) if low == high else f"{low} to {high}",
-            (Cure(f"walk {near} elements", {f"{field}.num_elem": [near] + [1] * (slots - 1)}), *cures),
+            (Cure(f"walk {_elements(near)}", {f"{field}.num_elem": [near] + [1] * (slots - 1)}), *cures),
         )
 
     return _relation(rule, field, (field,), ok, explain)
@@ -236,7 +246,7 @@ def _blocks() -> Checks:
         got = int(batch.column("num_active_channels")[at])
         near = min(max(-(-got // side), 1) * side, 128)
         return Explained(
-            f"{batch.row.mnemonic} spans {got} channels",
+            f"{batch.row.mnemonic} spans {got} channel{'s' * (got != 1)}",
             got,
             "32, 64, 96 or 128",
             (Cure(f"use {near} channels", {"num_active_channels": near}),),
@@ -253,7 +263,7 @@ def _blocks() -> Checks:
         nums = _nums(batch, at, "src")
         nums[0] = -(-nums[0] // side) * side if nums[0] <= 65504 else 65504
         return Explained(
-            f"{batch.row.mnemonic} reads {got} elements per partition",
+            f"{batch.row.mnemonic} reads {_elements(got)} per partition",
             got,
             f"a multiple of {side}",
             (Cure(f"pad the innermost num to {nums[0]}", {"src.num_elem": nums}),),

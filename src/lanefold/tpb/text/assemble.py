@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
@@ -44,8 +45,8 @@ def assemble(text: str, generation: str | None = None, opcodes: str | None = Non
     """
     if not isinstance(text, str):
         raise mistakes.SYNTAX.error(
-            f"a {type(text).__name__} is no text",
-            got=type(text).__name__,
+            f"{shown(text)} is no text",
+            got=shown(text),
             allowed="text",
             cures=["decode the bytes of a .s file as UTF-8; read the bytes of a .bin file with decode"],
         )

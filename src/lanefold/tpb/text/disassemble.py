@@ -9,9 +9,10 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from lanefold.arguments import flag
 from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
-from lanefold.tpb.binary.stream import Stream
+from lanefold.tpb.binary.stream import Stream, as_stream
 from lanefold.tpb.text.syntax import (
     COMMENT,
     LENGTH_FIELD,
@@ -55,7 +56,12 @@ def disassemble(stream: Stream, *, hex: bool = False) -> str:  # noqa: A002
 
     Bundles whose bytes no instruction line can hold (unknown opcode, reserved bytes, odd length byte) are written as
     ``.raw`` with a comment that says why. ``hex`` appends the 64 bytes of every line as a comment.
+
+    Raises:
+        LanefoldError: ``TPB-STREAM-INPUT`` if it is no stream, ``CALL-ARGUMENT`` if ``hex`` is no truth value.
     """
+    stream = as_stream(stream)
+    hex = flag("disassemble", "hex", hex)  # noqa: A001
     header = [f".generation {stream.generation}", f".opcodes {stream.opcodes}"]
     if stream.engine in isa.ENGINES:
         header.append(f".engine {stream.engine}")
