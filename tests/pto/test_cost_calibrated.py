@@ -18,57 +18,22 @@ import pytest
 from lanefold.pto.cost import LEVELS, cost, cost_columns
 from lanefold.pto.cost.parameters import ACCURACY, PARAMETERS
 from lanefold.pto.cost.recipes import RECIPES, dtypes
-
-MEDIAN_LIMIT, WORST_LIMIT = 0.02, 0.08
-
-GROWN = {
-    "TROWSUM": 0.045,
-    "TROWMAX": 0.040,
-    "TCOLSUM": 0.027,
-    "TCOLMAX": 0.037,
-    "TROWEXPAND": 0.010,
-    "TADD": 0.020,
-    "TADDS": 0.030,
-    "TMULS": 0.030,
-    "TMINS": 0.045,
-}
-"""Worst error of each operation with more data than parameters; a larger one means the model got worse."""
+from tests.pto.accuracy import MEDIAN_LIMIT, WORST_LIMIT, Point, errors_by_op, grown, read_points
 
 
 @pytest.fixture(scope="module")
-def measured(reference_data: Path) -> list[tuple[str, str, int, int, float]]:
-    data = json.loads((reference_data / "golden/pto/profiled.json").read_text())
-    points = [
-        (case["op"], case["dtype"], case["rows"], case["cols"], float(case["ref_cycles"]))
-        for case in data["cases"]
-        if case["kind"] == "profiled"
-    ]
-    for line in data["lines"]:
-        points += [
-            (
-                line["op"],
-                line["dtype"],
-                rows,
-                line["cols"],
-                line["slope_per_element"] * rows * line["cols"] + line["intercept"],
-            )
-            for rows in (16, 32, 64, 128)
-        ]
-    return points
+def measured(reference_data: Path) -> list[Point]:
+    return read_points(reference_data)
 
 
-def test_errors_against_lines_and_enforced_figures(
-    measured: list[tuple[str, str, int, int, float]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    errors: dict[str, list[float]] = {}
+def test_errors_against_lines_and_enforced_figures(measured: list[Point], capsys: pytest.CaptureFixture[str]) -> None:
     for op, dtype, rows, cols, cycles in measured:
         found = cost(op, dtype, rows, cols)
         assert found.cycles is not None
         assert found.validity == "calibrated", (op, dtype, rows, cols)
-        error = abs(found.cycles / cycles - 1)
         assert found.error is not None
-        assert error <= found.error + 1e-4
-        errors.setdefault(op, []).append(error)
+        assert abs(found.cycles / cycles - 1) <= found.error + 1e-4
+    errors = errors_by_op(measured)
     every = [error for part in errors.values() for error in part]
     with capsys.disabled():
         print(
@@ -79,10 +44,7 @@ def test_errors_against_lines_and_enforced_figures(
             shown = "     -" if math.isnan(outside) else f"{outside:6.2%}"
             print(f"  {op:<12}{len(part):>4}{np.median(part):>8.2%}{max(part):>8.2%}  {shown}")
         print(f"  {'all':<12}{len(every):>4}{np.median(every):>8.2%}{max(every):>8.2%}")
-    assert np.median(every) <= MEDIAN_LIMIT
-    assert max(every) <= WORST_LIMIT
-    for op, limit in GROWN.items():
-        assert max(errors[op]) <= limit, op
+    assert grown(errors) == []
 
 
 @pytest.fixture(scope="module")

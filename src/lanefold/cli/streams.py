@@ -151,25 +151,34 @@ def sim(
 
 
 def cost(
-    program: Program,
-    generation: Annotated[str | None, typer.Option(help="Generation; what the file says if left out.")] = None,
-    model: Annotated[str, typer.Option(help="Cost model: documented or detailed.")] = "documented",
+    program: Annotated[Path, typer.Argument(help="BIR JSON (.json), PTO text (.pto), or a folder of `compile`.")],
+    generation: Annotated[str | None, typer.Option(help="Generation of a BIR program; its own if left out.")] = None,
+    target: Annotated[str, typer.Option("--target", "-t", help="trn1, trn2, trn3; for PTO texts a2a3 or a5.")] = "",
+    model: Annotated[str, typer.Option(help="Cost model; the target's first one if left out.")] = "",
+    parameter: Annotated[list[str] | None, typer.Option(help="Index parameter of a PTO text, as NAME=8.")] = None,
+    skip_unknown: Annotated[bool, typer.Option("--skip-unknown", help="Leave out, and count, unknown prices.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Price the instructions of a BIR program, one row each with its rule, clock and bound."""
-    from lanefold.frontends.streams import read_module
-    from lanefold.program import ProgramCost
-    from lanefold.tpb.cost import price
+    """Price the instructions of a program, one row each with its rule, bound and validity, and the total."""
+    from lanefold.frontends.costs import price_file
 
-    module = read_module(program)
-    known = module.generation(generation)
-    priced = ProgramCost(tuple(price(instruction, known, model) for instruction in module.instructions()), model)
+    given = dict(_parameter(text) for text in parameter or [])
+    priced = price_file(program, model=model, generation=generation, target=target, parameters=given)
+    if skip_unknown:
+        priced = priced.without_unknown()
     if as_json:
         print_json(priced.to_dict())
         return
-    from lanefold.report.table import cost_line, cost_table, show
+    from lanefold.report.table import cost_line, cost_parts, show
 
-    show([cost_table(priced), cost_line(priced)])
+    show([*cost_parts(priced), cost_line(priced)])
+
+
+def _parameter(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not name or not equals or not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE with a whole number", param_hint="--parameter")
+    return name, int(value)
 
 
 def _stream(source: str, generation: str, opcodes: str) -> tuple[Stream, str]:

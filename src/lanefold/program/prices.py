@@ -29,6 +29,7 @@ class CostRow:
         source: where the formula stands.
         terms: cycles by kind, such as ``repeats`` and ``barriers``, where the model tells them apart.
         note: why a price is unknown or unusual.
+        estimate: the model's own number between the two, or with unknown bounds; None where it gives a range alone.
     """
 
     instruction: str
@@ -45,6 +46,7 @@ class CostRow:
     source: str = ""
     terms: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
+    estimate: float | None = None
 
     @property
     def unknown(self) -> bool:
@@ -88,13 +90,14 @@ class ProgramCost:
     """The price of a program: one row per instruction, and totals that keep the bounds.
 
     Instructions of one engine follow one another; across engines the total lies between the busiest engine (full
-    overlap) and the sum of all (no overlap). Transfers and host steps of compiled programs are not priced. Where an
-    instruction is unknown the total has a least number only; ``skipped`` counts the unknown ones that were left out.
+    overlap) and the sum of all (no overlap). Where an instruction is unknown the total has a least number only;
+    ``skipped`` counts the unknown ones that were left out, ``not_priced`` names what no row stands for.
     """
 
     rows: tuple[CostRow, ...]
     model: str
     skipped: int = 0
+    not_priced: tuple[str, ...] = ("transfers between DRAM and on-chip memory", "host steps")
 
     @property
     def unknown(self) -> tuple[CostRow, ...]:
@@ -127,8 +130,14 @@ class ProgramCost:
         return sum(row.low for row in self.rows), sum(row.high for row in self.rows)
 
     @property
+    def estimate(self) -> float | None:
+        """The model's own numbers added up, in cycles; None where a row has none."""
+        found = [row.estimate for row in self.rows if row.estimate is not None]
+        return sum(found) if len(found) == len(self.rows) else None
+
+    @property
     def terms(self) -> dict[str, float]:
-        """Cycles by kind over all rows that tell them apart, such as ``barriers``; unknown rows have none."""
+        """The model's own numbers by kind, such as ``barriers``, over all rows that tell them apart, in cycles."""
         found: dict[str, float] = {}
         for row in self.rows:
             for kind, cycles in row.terms.items():
@@ -143,10 +152,11 @@ class ProgramCost:
             "engines_ns": {name: known(bounds) for name, bounds in self.engines.items()},
             "cycles": known(self.cycles),
             "ns": known(self.ns),
+            "estimate": self.estimate,
             "terms": self.terms,
             "unknown": len(self.unknown),
             "skipped": self.skipped,
-            "not_priced": ["transfers between DRAM and on-chip memory", "host steps"],
+            "not_priced": list(self.not_priced),
         }
 
 

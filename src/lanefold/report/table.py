@@ -51,12 +51,27 @@ def number_text(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
-def cycles_text(cycles: tuple[float, float]) -> str:
-    """A number of cycles, or the range where least and greatest differ."""
-    low, high = cycles
-    if math.isinf(high):
+def cycles_text(cycles: tuple[float, float], estimate: float | None = None) -> str:
+    """Cycles: the model's number with its bounds, a range alone, or the least where no greatest is known."""
+    low, high = (f"{each:,.0f}" for each in cycles)
+    if math.isinf(cycles[1]):
+        least = f"at least {low}" if low != "0" else "unknown"
+        return f"{estimate:,.0f} (bounds unknown)" if estimate is not None else least
+    if low == high:
+        return low
+    return f"{low} to {high}" if estimate is None else f"{estimate:,.0f} ({low} to {high})"
+
+
+def time_text(ns: tuple[float, float]) -> str:
+    """Nanoseconds, or microseconds where they are many: a number, a range, or the least where no greatest is known."""
+    low, high = ns
+    if math.isinf(high) and low < 0.5:
         return "unknown"
-    return f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+    divisor, unit, digits = (1, "ns", 0) if (low if math.isinf(high) else high) < 1000 else (1000, "µs", 2)
+    least, greatest = (f"{each / divisor:,.{digits}f}" for each in ns)
+    if math.isinf(high):
+        return f"at least {least} {unit}"
+    return f"{least} {unit}" if least == greatest else f"{least} to {greatest} {unit}"
 
 
 def ledger_parts(ledger: Ledger, *, every: bool = False) -> list[RenderableType | str]:
@@ -86,39 +101,51 @@ def _cells(row: LedgerRow) -> tuple[object, ...]:
 
 
 def cost_line(cost: ProgramCost) -> str:
-    """The price of a program in one line, with model and engines."""
-    low, high = cost.ns
-    if math.isinf(high):
-        return f"cost: unknown (model {cost.model}); transfers and host steps are not priced"
+    """The price of a program in one line: total with its bounds, what is unknown, model and engines."""
+    words = [f"model {cost.model}"]
+    if len(cost.engines) > 1:
+        words += [f"{name} {time_text(ns)}" for name, ns in cost.engines.items()]
+    if cost.unknown:
+        words.append(f"{_instructions(len(cost.unknown))} of unknown price")
+    if cost.skipped:
+        words.append(f"{_instructions(cost.skipped)} of unknown price left out")
+    detail = "; ".join(words)
+    rest = f"; without {' or '.join(cost.not_priced)}" if cost.not_priced else ""
     if not cost.rows:
-        return f"cost: none (model {cost.model}); transfers and host steps are not priced"
-    time = f"{low / 1000:,.1f}" if low == high else f"{low / 1000:,.1f} to {high / 1000:,.1f}"
-    engines = ", ".join(
-        f"{name} {low / 1000:,.1f}" + ("" if low == high else f" to {high / 1000:,.1f}")
-        for name, (low, high) in cost.engines.items()
-    )
-    return (
-        f"cost: {cycles_text(cost.cycles)} cycles, {time} µs (model {cost.model}; {engines} µs); "
-        "transfers and host steps are not priced"
-    )
+        return f"cost: none ({detail}){rest}"
+    cycles = cycles_text(cost.cycles, None if cost.unknown else cost.estimate)
+    if cycles == "unknown":
+        own = "" if cost.estimate is None else f", by the model itself {cost.estimate:,.0f} cycles"
+        return f"cost: unknown{own} ({detail}){rest}"
+    return f"cost: {cycles} {'cycle' if cycles.endswith(' 1') else 'cycles'}, {time_text(cost.ns)} ({detail}){rest}"
 
 
-def cost_table(cost: ProgramCost) -> Table:
-    """One row per instruction: engine, cycles, time, rule, bound and validity."""
-    columns = ("instruction", "engine", "cycles", "ns", "rule", "bound", "validity")
-    rows = (
-        (
-            row.instruction,
-            row.engine,
-            cycles_text((row.low, row.high)),
-            cycles_text(row.ns),
-            row.rule,
-            row.bound,
-            row.validity,
-        )
-        for row in cost.rows
-    )
-    return table("", columns, rows, ("cycles", "ns"))
+def _instructions(count: int) -> str:
+    return f"{count:,} instruction{'s' * (count != 1)}"
+
+
+def terms_text(terms: Mapping[str, float]) -> str:
+    """Cycles by kind in one line, the greatest first."""
+    ordered = sorted(((kind, cycles) for kind, cycles in terms.items() if cycles), key=lambda item: -item[1])
+    return ", ".join(f"{kind} {cycles:,.0f}" for kind, cycles in ordered)
+
+
+def cost_parts(cost: ProgramCost) -> list[RenderableType | str]:
+    """A row per instruction: engine, cycles, time, rule, bound and validity; what models say beside it; the terms."""
+    if not cost.rows:
+        return []
+    columns = ["instruction", "engine", "cycles", "time", "rule", "bound", "validity"]
+    if cost.terms:
+        columns.insert(5, "terms")
+    rows = []
+    for row in cost.rows:
+        cells = [row.instruction, row.engine, cycles_text((row.low, row.high), row.estimate), time_text(row.ns)]
+        cells += [row.rule, *([terms_text(row.terms)] if cost.terms else []), row.bound, row.validity]
+        rows.append(cells)
+    parts: list[RenderableType | str] = [table("", columns, rows, ("cycles", "time"))]
+    notes = Counter(row.note for row in cost.rows if row.note)
+    parts += [f"{note} ({count} times)" if count > 1 else note for note, count in notes.items()]
+    return [*parts, f"terms: {terms_text(cost.terms)} cycles"] if cost.terms else parts
 
 
 def files_text(names: Sequence[str]) -> str:

@@ -75,9 +75,14 @@ class Cost:
         }
 
     def __str__(self) -> str:
-        number = "unknown" if self.cycles is None else f"{self.cycles:.0f} cycles ({self.us:.3f} us)"
+        head = f"{self.op} {self.dtype} on {self.target}"
+        if self.cycles is None:
+            return f"{head}: unknown; model {self.model}: {self.note}"
+        terms = ", ".join(f"{kind} {cycles:,.0f}" for kind, cycles in self.terms.items() if cycles)
         spread = "error unknown" if self.error is None else f"error up to {self.error:.0%}"
-        return f"{self.op} {self.dtype} on {self.target}: {number}, model {self.model}, {self.validity}, {spread}"
+        trust = self.validity if self.error is not None or self.validity != Validity.UNKNOWN else "never measured"
+        number = f"{self.cycles:,.0f} cycles, {self.us:.3f} µs at {self.frequency_mhz:g} MHz"
+        return f"{head}: {number} ({terms}); model {self.model}, {trust}, {spread}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,4 +80,5 @@ def cost_row(found: Cost, engine: str, elements: int, times: int = 1) -> CostRow
         source=SOURCE,
         terms=terms,
         note=found.note,
+        estimate=None if found.cycles is None else found.cycles * times,
     )

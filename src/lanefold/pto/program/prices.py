@@ -70,7 +70,8 @@ def program_cost(program: Program, target: str, model: str, parameters: Mapping[
     where = request.target_of(target, name)
     types = resolve(program, parameters)
     asked = [question(program, instruction, types) for instruction in program.instructions]
-    return ProgramCost(tuple(cost_row(each.answer(where, name), each.pipe, each.elements) for each in asked), name)
+    rows = tuple(cost_row(each.answer(where, name), each.pipe, each.elements) for each in asked)
+    return ProgramCost(rows, name, not_priced=("the hand-over between pipes",))
 
 
 def question(program: Program, instruction: Instruction, types: Mapping[str, TileType]) -> Question:

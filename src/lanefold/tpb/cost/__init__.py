@@ -88,6 +88,7 @@ def price(instruction: Instruction, generation: isa.Generation, model: str = "")
         node=instruction.node,
         elements=_data(instruction).elements,
         source=timing.SOURCE_FORMULA if row.published else timing.SOURCE_MODEL,
+        estimate=start + low if low == high else None,
     )
 
 
@@ -118,6 +119,7 @@ def price_fill(access: Access, generation: isa.Generation, model: str = "", node
         node=node,
         elements=access.elements,
         source=timing.SOURCE_FORMULA,
+        estimate=cycles,
     )
 
 
