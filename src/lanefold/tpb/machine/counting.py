@@ -20,9 +20,11 @@ COUNTERS: tuple[str, ...] = (
     "saturated",
     "integer_overflows",
     "missed_indices",
+    "finite_starts",
 )
 """NaN that a maximum or minimum skipped; equal values met by one; integers that float32 could not hold; results clamped
-by a cast; int32 folds that left the range; indices outside the pool buffer's window."""
+by a cast; int32 folds that left the range; indices outside the pool buffer's window; maxima of nothing but −Inf or NaN,
+which give the least finite value that they start from."""
 
 _CHOOSERS = {
     "max": (np.fmax, False),
@@ -50,6 +52,24 @@ def fold(source: Access, inner: int, op: alu.AluOp) -> Mapping[str, int]:
     """What a fold of the ``inner`` innermost slots passes over."""
     values = kernels.load(source).reshape(source.channels, -1, math.prod(source.nums[:inner]))
     return _reads(source, values, op)
+
+
+def _grouped(source: Access, inner: int) -> npt.NDArray[np.float32]:
+    return kernels.load(source).reshape(source.channels, -1, math.prod(source.nums[:inner]))
+
+
+def nan_alone(source: Access, inner: int) -> int:
+    """NaN of groups that hold nothing else."""
+    nan = np.isnan(_grouped(source, inner))
+    return int((nan & nan.all(axis=-1, keepdims=True)).sum())
+
+
+def finite_starts(source: Access, inner: int, start: float) -> int:
+    """Groups without a number above a finite start value."""
+    if math.isinf(start):
+        return 0
+    values = _grouped(source, inner)
+    return int((~(values >= np.float32(start))).all(axis=-1).sum())
 
 
 def across(source: Access, op: alu.AluOp, everything: bool) -> Mapping[str, int]:

@@ -14,6 +14,7 @@ from lanefold.numerics import alu, casts, kernels
 from lanefold.numerics.dtypes import Dtype, by_name
 from lanefold.numerics.kernels import Access
 from lanefold.tpb import isa
+from lanefold.tpb.machine import counting
 from lanefold.tpb.machine.tasks import Task
 
 if TYPE_CHECKING:
@@ -98,6 +99,10 @@ def pool(machine: Machine, task: Task) -> None:
     source, inner = task.src, inner_slots(task, "pool_dim")
     if is_pool_max(task):
         start = -math.inf if machine.options.device else LOWEST
+        if machine.options.count:
+            # The start value stands in for a window of NaN alone, which a fold without one would hand on.
+            machine.note("nan_dropped", counting.nan_alone(source, inner))
+            machine.note("finite_starts", counting.finite_starts(source, inner, start))
         machine.fold(task, source, inner, _MAX, start=start)
         return
     double = not machine.options.device
@@ -266,6 +271,8 @@ def transposed_cross_lane_bits(machine: Machine, task: Task) -> None:
 def max8(machine: Machine, task: Task) -> None:
     """The eight largest elements, written smallest first."""
     machine.note_fold(task.src, len(task.src.nums), _MAX)
+    if machine.options.count:
+        machine.note("nan_dropped", counting.nan_alone(task.src, len(task.src.nums)))
     machine.write(task, kernels.max8(task.src, drop_nan=machine.options.device)[:, ::-1])
 
 
