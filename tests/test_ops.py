@@ -145,6 +145,8 @@ def _rows():
         (pool, {"operator": "min"}, "OP-WORD"),
         (pool, {"element": "cube"}, "OP-WORD"),
         (pool, {"input_shape": (1, 2, 0, 8)}, "OP-SHAPE"),
+        (pool, {"input_shape": (1, 2, 1 << 20, 1 << 20)}, "OP-SIZE"),
+        (pool, {"pads": (1 << 30, 0, 1 << 30, 0)}, "OP-SIZE"),
         (pool, {"kernel": (3,)}, "OP-POOL-ATTRIBUTE"),
         (pool, {"kernel": (0, 3)}, "OP-POOL-ATTRIBUTE"),
         (pool, {"strides": (0, 1)}, "OP-POOL-ATTRIBUTE"),
@@ -163,6 +165,7 @@ def _rows():
         (fold, {"axes": ()}, "OP-AXIS"),
         (fold, {"input_shape": (2, 3, 0)}, "OP-REDUCE-EMPTY"),
         (fold, {"input_shape": (0, 3, 1)}, "OP-SHAPE"),
+        (fold, {"input_shape": (1 << 40, 1 << 30, 3)}, "OP-SIZE"),
         (fold, {"operator": "bitwise_or"}, "OP-DTYPE"),
         (fold, {"operator": "logical_or", "element": "abs"}, "OP-DTYPE"),
         (arg, {"axis": 2}, "OP-AXIS"),
@@ -176,6 +179,7 @@ def _rows():
         (Iota((2, 3), (3, 1)), {"steps": (1,)}, "OP-IOTA-STEPS"),
         (Gather((2, 3), (4,)), {"axis": -3}, "OP-AXIS"),
         (Gather((2, 3), (4,)), {"indices_shape": (0,)}, "OP-SHAPE"),
+        (Gather((2, 3), (4,)), {"input_shape": (2, 1 << 20), "axis": 0, "indices_shape": (1 << 10,)}, "OP-SIZE"),
     ]
 
 

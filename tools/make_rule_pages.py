@@ -36,6 +36,7 @@ PAGES: dict[str, Page] = {
         {
             "ONNX": "ONNX models",
             "OP": "Target-neutral operations",
+            "CALL": "Arguments of all calls",
             "ARRAY": "Array calls",
             "TARGET": "Targets and readings",
         },

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lanefold.arguments import path as path_argument
+from lanefold.arguments import shown
 from lanefold.diagnostics import Cure, Rule
 from lanefold.numerics.dtypes import nearest_names
 from lanefold.program import Program, Target
@@ -64,7 +66,7 @@ TARGETS: dict[str, TargetRow] = {
 """Targets by name; the first value of a reading is its default."""
 
 
-def target(name: str, **readings: str) -> Target:
+def target(name: str, /, **readings: str) -> Target:
     """The target of a name, with its readings; readings left out take their default.
 
     Raises:
@@ -72,20 +74,20 @@ def target(name: str, **readings: str) -> Target:
     """
     row = TARGETS.get(name.lower()) if isinstance(name, str) else None
     if row is None:
-        near = nearest_names(str(name).lower(), list(TARGETS))[0]
+        near = nearest_names(name.lower() if isinstance(name, str) else "", list(TARGETS))[0]
         raise _NAME.error(
-            f"there is no target {name!r}",
-            got=repr(name),
+            f"there is no target {shown(name)}",
+            got=shown(name),
             allowed=", ".join(TARGETS),
             cures=[Cure(f"write {near}", {"target": near})],
         )
     chosen = {key: values[0] for key, values in row.readings.items()}
     for key, value in readings.items():
-        if value not in row.readings.get(key, ()):
-            known = row.readings.get(key)
+        known = row.readings.get(key, ())
+        if not isinstance(value, str) or value not in known:
             raise _READING.error(
-                f"{key} {value!r} is no reading of {row.name}",
-                got=f"{key}={value!r}",
+                f"{key} {shown(value)} is no reading of {row.name}",
+                got=f"{key}={shown(value)}",
                 allowed=f"{key}: {', '.join(known)}" if known else f"readings {', '.join(row.readings)}",
                 cures=[f"write {key}={known[0]!r}" if known else f"leave {key} out"],
             )
@@ -149,7 +151,7 @@ def operations(name: str, opcodes: str = "reference") -> list[dict[str, Any]]:
     Raises:
         LanefoldError: if there is no such target or reading.
     """
-    row = TARGETS.get(name.lower())
+    row = TARGETS.get(name.lower()) if isinstance(name, str) else None
     if row is not None and row.instruction_set == "PTO":
         return _tile_operations(row.name)
     from lanefold.tpb import isa
@@ -176,7 +178,7 @@ def load(path: str | Path) -> Program:
     Raises:
         LanefoldError: if the folder holds no program or a file of it is damaged.
     """
-    folder = Path(path)
+    folder = path_argument("load", "path", path, "out/program")
     document = read_document(folder)
     try:
         described: dict[str, Any] = document["attributes"]["lanefold"]

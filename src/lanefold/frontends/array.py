@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from lanefold import arguments
 from lanefold.diagnostics import Place, Rule
 from lanefold.numerics.dtypes import from_numpy
-from lanefold.ops import ArgReduce, Expand, Op, Pool, Reduce, TopK, resolve_pads
+from lanefold.ops import (
+    AUTO_PADS,
+    POOL_OPERATORS,
+    REDUCE_OPERATORS,
+    ArgReduce,
+    Expand,
+    Op,
+    Pool,
+    Reduce,
+    TopK,
+    resolve_pads,
+)
+from lanefold.program import Target
+from lanefold.targets import TARGETS
 from lanefold.targets import target as find_target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _EIGHT = 8
+_PREFERENCES = ("cost", "free-axis", "cross-lane", "row", "column")
+"""Route preferences of all targets; each target refuses those that are not its own."""
 
 _BROADCAST = Rule(
     "ARRAY-EXPAND-SHAPE",
@@ -27,18 +43,98 @@ _RANK = Rule(
     "Array calls: pool2d",
     usage=True,
 )
+_SCALAR = Rule(
+    "ARRAY-AXES", "An array that is reduced or searched has at least one axis.", "Array calls: axis", usage=True
+)
+_EMPTY = Rule("ARRAY-EMPTY", "An array has at least one element along each axis.", "Array calls: x", usage=True)
+_DTYPE = Rule(
+    "ARRAY-DTYPE",
+    "The element type of an array is one that instructions of the leg or tiles compute with.",
+    "Array calls: x; reference datapaths; PTO headers: element types",
+    usage=True,
+)
+_TYPES = ("float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32", "uint32")
+"""Element types that a target may take; for one operator it may take fewer, which its own rules say."""
+_CONVERSIONS = {
+    "b": "convert it with x.astype(numpy.uint8)",
+    "i": "convert it with x.astype(numpy.int32) if its values fit",
+    "u": "convert it with x.astype(numpy.uint32) if its values fit",
+    "c": "give x.real or x.imag as numpy.float32",
+}
+"""What to do with an array of another type, by NumPy kind."""
 
 
-def _computed(op: Op, arrays: Sequence[Array], target: str, prefer: str, readings: dict[str, str], call: str) -> Array:
-    return _all_computed(op, arrays, target, prefer, readings, call)[0]
+def _value(call: str, x: object, target: Target) -> Array:
+    """The array to work on.
+
+    Raises:
+        LanefoldError: it is no array of numbers, holds no element, or has a type that no target computes with.
+    """
+    value = arguments.array(call, "x", x)
+    place = Place(instruction=call, field="x")
+    if not value.size:
+        raise _EMPTY.error(
+            f"an array of shape {list(value.shape)} holds no element",
+            got=list(value.shape),
+            allowed="at least 1 element along each axis",
+            cures=[f"give an array of shape {[max(extent, 1) for extent in value.shape]}"],
+            place=place,
+        )
+    if value.dtype.name not in _TYPES:
+        raise _DTYPE.error(
+            f"{call} on {target.name} does not take an array of {value.dtype.name}",
+            got=value.dtype.name,
+            allowed=", ".join(_TYPES),
+            cures=[_CONVERSIONS.get(value.dtype.kind, "convert it with x.astype(numpy.float32)")],
+            place=place,
+        )
+    return value
 
 
-def _all_computed(
-    op: Op, arrays: Sequence[Array], target: str, prefer: str, readings: dict[str, str], call: str
-) -> list[Array]:
-    chosen = find_target(target, **readings)
-    code = chosen.lower(op, Place(node=call), prefer)
-    return code.run(chosen.machine(), arrays)
+def _with_axes(call: str, value: Array) -> Array:
+    if value.ndim:
+        return value
+    raise _SCALAR.error(
+        f"{call} cannot work on a scalar, which has no axis",
+        got="an array of no axes",
+        allowed="an array of at least 1 axis",
+        cures=["give numpy.atleast_1d(x), whose one axis has 1 element"],
+        place=Place(instruction=call, field="x"),
+    )
+
+
+def _chosen(call: str, target: str, readings: Mapping[str, str]) -> Target:
+    return find_target(arguments.text(call, "target", target, list(TARGETS)), **readings)
+
+
+def _run(op: Op, arrays: Sequence[Array], target: Target, call: str, prefer: str = "cost") -> list[Array]:
+    return target.lower(op, Place(node=call), prefer).run(target.machine(), arrays)
+
+
+def _axes(call: str, axis: object, rank: int) -> tuple[int, ...]:
+    """Axes given as None for all, as one integer, or as several."""
+    if axis is None:
+        return tuple(range(rank))
+    one = arguments.as_integer(axis)
+    if one is not None and -rank <= one < rank:
+        return (one,)
+    if isinstance(axis, Sequence | np.ndarray) and not isinstance(axis, str | bytes):
+        return arguments.integers(call, "axis", axis, low=-rank, high=rank - 1, hint=f"({rank - 1},)")
+    allowed = f"an integer from {-rank} to {rank - 1}, several of them, or None for all axes"
+    raise arguments.refused(call, "axis", axis, allowed, f"give axis={rank - 1}")
+
+
+def _axis(call: str, axis: object, rank: int) -> int:
+    return arguments.integer(call, "axis", axis, low=-rank, high=rank - 1, hint=str(rank - 1))
+
+
+def _window(call: str, name: str, value: object, count: int, low: int) -> tuple[int, ...]:
+    """Integers of a window; empty where the argument is left out, given as None or empty."""
+    if value is None or (isinstance(value, list | tuple) and not value):
+        return ()
+    if isinstance(value, np.ndarray) and value.shape == (0,):
+        return ()
+    return arguments.integers(call, name, value, low=low, count=count)
 
 
 def reduce(
@@ -59,26 +155,32 @@ def reduce(
         axis: axes to fold; all of them if ``None``.
         keepdims: folded axes stay with extent 1.
         target: target name.
-        prefer: ``cost``, ``free-axis`` or ``cross-lane``.
+        prefer: ``cost``; ``free-axis`` or ``cross-lane`` on trn targets, ``row`` or ``column`` on PTO targets.
         readings: readings of the target, such as ``numerics="device"``.
 
     Raises:
         LanefoldError: if the target has no legal form for it.
     """
-    value = np.asarray(x)
-    axes = tuple(range(value.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    made = Reduce(op, value.shape, axes, keepdims, dtype=from_numpy(value.dtype).name)
-    return _computed(made, [value], target, prefer, readings, "reduce")
+    chosen = _chosen("reduce", target, readings)
+    value = _with_axes("reduce", _value("reduce", x, chosen))
+    made = Reduce(
+        arguments.text("reduce", "op", op, REDUCE_OPERATORS),
+        value.shape,
+        _axes("reduce", axis, value.ndim),
+        arguments.flag("reduce", "keepdims", keepdims),
+        dtype=from_numpy(value.dtype).name,
+    )
+    return _run(made, [value], chosen, "reduce", arguments.text("reduce", "prefer", prefer, _PREFERENCES))[0]
 
 
 def pool2d(
     x: Array,
     kernel: Sequence[int],
-    strides: Sequence[int] = (),
-    pads: Sequence[int] = (),
+    strides: Sequence[int] | None = (),
+    pads: Sequence[int] | None = (),
     *,
     mode: str = "max",
-    dilations: Sequence[int] = (),
+    dilations: Sequence[int] | None = (),
     ceil_mode: bool = False,
     count_include_pad: bool = False,
     auto_pad: str = "NOTSET",
@@ -90,10 +192,10 @@ def pool2d(
     Args:
         x: array (N, C, H, W), (C, H, W) or (H, W).
         kernel: window height and width.
-        strides: steps between windows; ones if empty.
-        pads: top, left, bottom, right; zeros if empty.
+        strides: steps between windows; ones if empty or ``None``.
+        pads: top, left, bottom, right; zeros if empty or ``None``.
         mode: ``max``, ``average`` or ``add``.
-        dilations: steps inside a window; ones if empty.
+        dilations: steps inside a window; ones if empty or ``None``.
         ceil_mode: round the output extents up; windows that begin beyond the input are dropped.
         count_include_pad: the average's divisor counts padded cells.
         auto_pad: ``NOTSET``, ``SAME_UPPER``, ``SAME_LOWER`` or ``VALID``.
@@ -103,7 +205,8 @@ def pool2d(
     Raises:
         LanefoldError: if a window is empty or too wide, or the target has no legal form.
     """
-    value = np.asarray(x)
+    chosen = _chosen("pool2d", target, readings)
+    value = _value("pool2d", x, chosen)
     if not 2 <= value.ndim <= 4:
         raise _RANK.error(
             f"an array of {value.ndim} axes cannot be pooled in two dims",
@@ -112,20 +215,31 @@ def pool2d(
             cures=["reshape it to (N, C, H, W)"],
         )
     full = value.reshape((1,) * (4 - value.ndim) + value.shape)
-    steps, inner = tuple(strides) or (1, 1), tuple(dilations) or (1, 1)
-    resolved = resolve_pads(auto_pad, pads, full.shape[2:], kernel, steps, inner, ceil_mode=ceil_mode)
+    fitting = str(tuple(min(extent, 2) for extent in full.shape[2:]))
+    window = arguments.integers("pool2d", "kernel", kernel, low=1, count=2, hint=fitting)
+    steps = _window("pool2d", "strides", strides, 2, 1) or (1, 1)
+    inner = _window("pool2d", "dilations", dilations, 2, 1) or (1, 1)
+    resolved = resolve_pads(
+        arguments.text("pool2d", "auto_pad", auto_pad, AUTO_PADS),
+        _window("pool2d", "pads", pads, 4, 0),
+        full.shape[2:],
+        window,
+        steps,
+        inner,
+        ceil_mode=arguments.flag("pool2d", "ceil_mode", ceil_mode),
+    )
     made = Pool(
-        mode,
+        arguments.text("pool2d", "mode", mode, POOL_OPERATORS),
         full.shape,
-        tuple(kernel),
+        window,
         steps,
         inner,
         resolved.pads,
         resolved.ceil_mode,
-        count_include_pad,
+        arguments.flag("pool2d", "count_include_pad", count_include_pad),
         dtype=from_numpy(value.dtype).name,
     )
-    result = _computed(made, [full], target, "cost", readings, "pool2d")
+    result = _run(made, [full], chosen, "pool2d")[0]
     return result.reshape(result.shape[4 - value.ndim :])
 
 
@@ -151,12 +265,18 @@ def argmax(
     Raises:
         LanefoldError: if the target has no legal form for it.
     """
-    value = np.asarray(x)
+    chosen = _chosen("argmax", target, readings)
+    value = _with_axes("argmax", _value("argmax", x, chosen))
     flat = value.reshape(-1) if axis is None else value
     made = ArgReduce(
-        "max", flat.shape, -1 if axis is None else axis, keepdims, select_last_index, from_numpy(value.dtype).name
+        "max",
+        flat.shape,
+        -1 if axis is None else _axis("argmax", axis, value.ndim),
+        arguments.flag("argmax", "keepdims", keepdims),
+        arguments.flag("argmax", "select_last_index", select_last_index),
+        from_numpy(value.dtype).name,
     )
-    result = _computed(made, [flat], target, "cost", readings, "argmax")
+    result = _run(made, [flat], chosen, "argmax")[0]
     return result.reshape((1,) * value.ndim) if axis is None and keepdims else result
 
 
@@ -182,9 +302,17 @@ def topk(
     Raises:
         LanefoldError: if k does not fit the axis, or the target has no legal form for it.
     """
-    value = np.asarray(x)
-    made = TopK(value.shape, axis, k, largest, dtype=from_numpy(value.dtype).name)
-    values, indices = _all_computed(made, [value], target, "cost", readings, "topk")
+    chosen = _chosen("topk", target, readings)
+    value = _with_axes("topk", _value("topk", x, chosen))
+    along = _axis("topk", axis, value.ndim)
+    made = TopK(
+        value.shape,
+        along,
+        arguments.integer("topk", "k", k, low=1, high=value.shape[along]),
+        arguments.flag("topk", "largest", largest),
+        dtype=from_numpy(value.dtype).name,
+    )
+    values, indices = _run(made, [value], chosen, "topk")
     return values, indices
 
 
@@ -199,9 +327,10 @@ def top8(x: Array, *, target: str = "trn1", **readings: str) -> Array:
     Raises:
         LanefoldError: if a row is shorter, or the target has no legal form for it.
     """
-    value = np.asarray(x)
+    chosen = _chosen("top8", target, readings)
+    value = _with_axes("top8", _value("top8", x, chosen))
     made = TopK(value.shape, -1, _EIGHT, dtype=from_numpy(value.dtype).name)
-    return _computed(made, [value], target, "cost", readings, "top8")
+    return _run(made, [value], chosen, "top8")[0]
 
 
 def expand(x: Array, shape: Sequence[int], *, target: str = "trn1", **readings: str) -> Array:
@@ -216,7 +345,9 @@ def expand(x: Array, shape: Sequence[int], *, target: str = "trn1", **readings: 
     Raises:
         LanefoldError: if an extent does not fit, or the target has no legal form for it.
     """
-    value, wanted = np.asarray(x), tuple(int(extent) for extent in shape)
+    chosen = _chosen("expand", target, readings)
+    value = _value("expand", x, chosen)
+    wanted = arguments.integers("expand", "shape", shape, low=1, hint=str(tuple(value.shape)))
     full = (1,) * (len(wanted) - value.ndim) + value.shape
     fits = len(full) == len(wanted) and all(has in (1, want) for has, want in zip(full, wanted, strict=True))
     if not fits:
@@ -229,4 +360,4 @@ def expand(x: Array, shape: Sequence[int], *, target: str = "trn1", **readings: 
     # An axis of its own in front, so that there is always one to repeat along.
     axes = (0, *(axis + 1 for axis, extent in enumerate(full) if extent == 1))
     made = Expand("bypass", (1, *wanted), axes, from_numpy(value.dtype).name)
-    return _computed(made, [value], target, "cost", readings, "expand").reshape(wanted)
+    return _run(made, [value], chosen, "expand")[0].reshape(wanted)

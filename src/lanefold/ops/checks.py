@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from math import prod
+from typing import Any
 
 import numpy as np
 
+from lanefold import arguments
 from lanefold.diagnostics import Cure, LanefoldError, Place, Rule
 from lanefold.numerics import dtypes
 
@@ -21,6 +25,13 @@ RULE_SHAPE = Rule(
     "Every extent of an op's shapes is a positive integer, and the rank fits the op.",
     "lanefold ops: field input_shape",
 )
+RULE_SIZE = Rule(
+    "OP-SIZE",
+    "A tensor of an op has at most 2^28 elements, which is 1 GiB of float32.",
+    "lanefold ops: what a simulation on one machine holds",
+)
+GREATEST_SIZE = 1 << 28
+"""Elements of the largest tensor of an op."""
 RULE_AXIS = Rule(
     "OP-AXIS",
     "An axis lies in −rank … rank − 1, and no axis stands twice.",
@@ -31,6 +42,69 @@ RULE_DTYPE = Rule(
     "Bitwise operators take integers; the element mappings abs and square belong to arithmetic operators.",
     "NKI ISA: common fields, supported math operators",
 )
+
+
+_TEXTS = ("operator", "element", "dtype", "output_dtype", "index_dtype")
+_TYPE_NAMES = tuple(row.name for row in reversed(dtypes.DTYPES) if row.is_number)
+_KNOWN = {"operator": ("max", "min", "add", "…"), "element": ELEMENTS}
+_WIDE = ("input_shape", "shape", "indices_shape", "axes")
+_ANY = (1 << 63) - 1
+_INTEGERS = ("base",)
+_WIDE_INTEGERS = ("axis", "k")
+_FLAGS = ("keepdims", "select_last_index", "ceil_mode", "count_include_pad", "largest", "sorted")
+
+
+def _text(owner: str, name: str, value: object) -> str:
+    return arguments.text(owner, name, value, _KNOWN.get(name, _TYPE_NAMES))
+
+
+def _wide(owner: str, name: str, value: object) -> tuple[int, ...]:
+    """Extents and axes; those that are too large are refused by their own rules, which say what could be given."""
+    return arguments.integers(owner, name, value, low=-_ANY, high=_ANY)
+
+
+def _wide_integer(owner: str, name: str, value: object) -> int:
+    return arguments.integer(owner, name, value, low=-_ANY, high=_ANY)
+
+
+_TAKEN: dict[str, Callable[[str, str, Any], object]] = {
+    **dict.fromkeys(_TEXTS, _text),
+    **dict.fromkeys(_WIDE, _wide),
+    **dict.fromkeys(_INTEGERS, arguments.integer),
+    **dict.fromkeys(_WIDE_INTEGERS, _wide_integer),
+    **dict.fromkeys(_FLAGS, arguments.flag),
+}
+
+
+def take_fields(op: Any) -> None:
+    """Refuse fields of another type than the op documents; all that are no word, number or truth value are integers."""
+    owner = type(op).__name__
+    for each in fields(op):
+        taken = _TAKEN.get(each.name, arguments.integers)(owner, each.name, getattr(op, each.name))
+        object.__setattr__(op, each.name, taken)
+
+
+def check_size(owner: str, field: str, shape: Sequence[int]) -> None:
+    """Refuse a shape of more than `GREATEST_SIZE` elements."""
+    size = prod(shape)
+    if size <= GREATEST_SIZE:
+        return
+    healed = list(shape)
+    while prod(healed) > GREATEST_SIZE:
+        at = max(range(len(healed)), key=healed.__getitem__)
+        healed[at] = max(healed[at] * GREATEST_SIZE // prod(healed), 1)
+    raise size_error(owner, field, shape, size, Cure(f"give {field} {healed}", {field: tuple(healed)}))
+
+
+def size_error(owner: str, field: str, shape: Sequence[int], size: int, *cures: Cure) -> LanefoldError:
+    """The exception for a tensor that is too large to simulate."""
+    return RULE_SIZE.error(
+        f"{owner} cannot work on a tensor of {size:,} elements, {field} {list(shape)}",
+        got=f"{size:,} elements",
+        allowed=f"at most {GREATEST_SIZE:,} elements",
+        cures=cures,
+        place=Place(operand=owner, field=field),
+    )
 
 
 def check_word(owner: str, field: str, got: str, allowed: Sequence[str]) -> None:
@@ -46,9 +120,10 @@ def check_word(owner: str, field: str, got: str, allowed: Sequence[str]) -> None
 
 
 def check_shape(owner: str, field: str, shape: Sequence[int], low: int = 1, high: int = 32, room: int = 1) -> None:
-    """Refuse a shape with a rank outside ``low`` … ``high`` or an extent below 1; the cure has extents of ``room``."""
+    """Refuse a rank outside ``low`` … ``high``, an extent below 1, too many elements; cures give ``room`` instead."""
     rank = len(shape)
     if low <= rank <= high and all(extent >= 1 for extent in shape):
+        check_size(owner, field, shape)
         return
     healed = tuple(int(extent) if extent >= 1 else room for extent in shape)[:high]
     healed = healed + (room,) * (low - len(healed))

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from lanefold.diagnostics import Cure, Place, Rule
-from lanefold.ops.checks import check_dtype, check_shape, check_word, normal_axes
+from lanefold.ops.checks import (
+    GREATEST_SIZE,
+    check_dtype,
+    check_shape,
+    check_word,
+    normal_axes,
+    size_error,
+    take_fields,
+)
 
 EXPAND_OPERATORS = ("bypass", "add", "subtract", "mult", "divide", "max", "min", "exp_difference")
 
@@ -40,8 +49,8 @@ class Expand:
     output_dtype: str = ""
 
     def __post_init__(self) -> None:
+        take_fields(self)
         check_word("Expand", "operator", self.operator, EXPAND_OPERATORS)
-        object.__setattr__(self, "input_shape", tuple(self.input_shape))
         check_shape("Expand", "input_shape", self.input_shape)
         object.__setattr__(self, "axes", normal_axes("Expand", self.axes, len(self.input_shape)))
         object.__setattr__(self, "output_dtype", self.output_dtype or self.dtype)
@@ -78,7 +87,7 @@ class Reciprocal:
     output_dtype: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "input_shape", tuple(self.input_shape))
+        take_fields(self)
         check_shape("Reciprocal", "input_shape", self.input_shape)
         object.__setattr__(self, "output_dtype", self.output_dtype or self.dtype)
         check_dtype(self.dtype, self.output_dtype)
@@ -111,8 +120,7 @@ class Iota:
     output_dtype: str = "int32"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(self.shape))
-        object.__setattr__(self, "steps", tuple(self.steps))
+        take_fields(self)
         check_dtype(self.output_dtype)
         check_shape("Iota", "shape", self.shape)
         if len(self.steps) != len(self.shape):
@@ -155,13 +163,17 @@ class Gather:
     index_dtype: str = "uint32"
 
     def __post_init__(self) -> None:
+        take_fields(self)
         check_dtype(self.dtype, self.index_dtype)
-        object.__setattr__(self, "input_shape", tuple(self.input_shape))
-        object.__setattr__(self, "indices_shape", tuple(self.indices_shape))
         check_shape("Gather", "input_shape", self.input_shape)
         check_shape("Gather", "indices_shape", self.indices_shape, 0)
         (axis,) = normal_axes("Gather", (self.axis,), len(self.input_shape))
         object.__setattr__(self, "axis", axis)
+        size = prod(self.output_shape)
+        if size > GREATEST_SIZE:
+            room = GREATEST_SIZE * self.input_shape[axis] // prod(self.input_shape)
+            cure = Cure(f"give indices_shape [{room}] or less", {"indices_shape": (room,)})
+            raise size_error("Gather", "output", self.output_shape, size, cure)
 
     @property
     def output_shape(self) -> tuple[int, ...]:

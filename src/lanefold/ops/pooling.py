@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from lanefold.diagnostics import Cure, Diagnostic, LanefoldError, Place, Rule
-from lanefold.ops.checks import check_dtype, check_element, check_shape, check_word, identity_text
-from lanefold.ops.windows import AxisWindows, PoolShape, pool_shape
+from lanefold.ops.checks import (
+    GREATEST_SIZE,
+    check_dtype,
+    check_element,
+    check_shape,
+    check_word,
+    identity_text,
+    size_error,
+    take_fields,
+)
+from lanefold.ops.windows import AxisWindows, PoolShape, outputs_of, pool_shape
 
 POOL_OPERATORS = ("max", "average", "add")
 
@@ -66,13 +76,12 @@ class Pool:
     output_dtype: str = ""
 
     def __post_init__(self) -> None:
+        take_fields(self)
         rank = len(self.input_shape) - 2
         filled = {
-            "input_shape": tuple(self.input_shape),
-            "kernel": tuple(self.kernel),
-            "strides": tuple(self.strides) or (1,) * rank,
-            "dilations": tuple(self.dilations) or (1,) * rank,
-            "pads": tuple(self.pads) or (0,) * (2 * rank),
+            "strides": self.strides or (1,) * rank,
+            "dilations": self.dilations or (1,) * rank,
+            "pads": self.pads or (0,) * (2 * rank),
             "output_dtype": self.output_dtype or self.dtype,
         }
         for name, value in filled.items():
@@ -124,6 +133,9 @@ class Pool:
             raise LanefoldError(found)
 
     def _check_windows(self) -> None:
+        size = self._size(self.kernel, self.pads)
+        if size > GREATEST_SIZE:
+            raise size_error("Pool", "output", self._outputs(self.kernel, self.pads), size, *self._cures())
         found = [self._wide(axis, at) for at, axis in enumerate(self.shape.axes) if axis.outputs < 1]
         found += [self._empty(axis, at) for at, axis in enumerate(self.shape.axes) if axis.outputs > 0 and axis.empty]
         if found:
@@ -172,7 +184,19 @@ class Pool:
         ]
 
     def _is_legal_with(self, kernel: tuple[int, ...], pads: tuple[int, ...]) -> bool:
+        if self._size(kernel, pads) > GREATEST_SIZE:
+            return False
         made = pool_shape(
             self.input_shape[2:], kernel, self.strides, self.dilations, pads, ceil_mode=self.ceil_mode
         ).axes
         return all(axis.outputs > 0 and not axis.empty for axis in made)
+
+    def _outputs(self, kernel: tuple[int, ...], pads: tuple[int, ...]) -> tuple[int, ...]:
+        """(N, C, *outputs), signed."""
+        rank = len(kernel)
+        rows = zip(self.input_shape[2:], kernel, self.strides, self.dilations, pads[:rank], pads[rank:], strict=True)
+        return (*self.input_shape[:2], *(outputs_of(*row, ceil_mode=self.ceil_mode)[0] for row in rows))
+
+    def _size(self, kernel: tuple[int, ...], pads: tuple[int, ...]) -> int:
+        """Elements of the output; windows that do not fit count as none."""
+        return prod(max(extent, 0) for extent in self._outputs(kernel, pads))

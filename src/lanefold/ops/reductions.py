@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from math import prod
 
 from lanefold.diagnostics import Cure, Place, Rule
-from lanefold.ops.checks import check_dtype, check_element, check_shape, check_word, identity_text, normal_axes
+from lanefold.ops.checks import (
+    check_dtype,
+    check_element,
+    check_shape,
+    check_word,
+    identity_text,
+    normal_axes,
+    take_fields,
+)
 
 REDUCE_OPERATORS = (
     "add",
@@ -85,9 +93,9 @@ class Reduce:
     output_dtype: str = ""
 
     def __post_init__(self) -> None:
+        take_fields(self)
         check_word("Reduce", "operator", self.operator, REDUCE_OPERATORS)
         check_element("Reduce", self.operator, self.element, self.dtype)
-        object.__setattr__(self, "input_shape", tuple(self.input_shape))
         axes = normal_axes("Reduce", self.axes, len(self.input_shape))
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "output_dtype", self.output_dtype or self.dtype)
@@ -134,9 +142,9 @@ class ArgReduce:
     output_dtype: str = "uint32"
 
     def __post_init__(self) -> None:
+        take_fields(self)
         check_word("ArgReduce", "operator", self.operator, ("max", "min"))
         check_dtype(self.dtype, self.output_dtype)
-        object.__setattr__(self, "input_shape", tuple(self.input_shape))
         (axis,) = normal_axes("ArgReduce", (self.axis,), len(self.input_shape))
         object.__setattr__(self, "axis", axis)
         _check_extents("ArgReduce", self.input_shape, (axis,), "an index of no element does not exist")
@@ -176,8 +184,8 @@ class TopK:
     index_dtype: str = "uint32"
 
     def __post_init__(self) -> None:
+        take_fields(self)
         check_dtype(self.dtype, self.index_dtype)
-        object.__setattr__(self, "input_shape", tuple(self.input_shape))
         (axis,) = normal_axes("TopK", (self.axis,), len(self.input_shape))
         object.__setattr__(self, "axis", axis)
         check_shape("TopK", "input_shape", self.input_shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lanefold.diagnostics import Cure, Place
-from lanefold.ops.checks import RULE_DTYPE, check_dtype, check_shape, is_float, normal_axes
+from lanefold.ops.checks import RULE_DTYPE, check_dtype, check_shape, is_float, normal_axes, take_fields
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Softmax:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
+        take_fields(self)
         check_dtype(self.dtype)
-        object.__setattr__(self, "input_shape", tuple(self.input_shape))
         check_shape("Softmax", "input_shape", self.input_shape)
         object.__setattr__(self, "axes", normal_axes("Softmax", self.axes, len(self.input_shape)))
         if not is_float(self.dtype):

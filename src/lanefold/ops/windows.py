@@ -10,7 +10,9 @@ from math import prod
 
 import numpy as np
 
-from lanefold.diagnostics import Diagnostic, Place, Rule, Severity
+from lanefold import arguments
+from lanefold.diagnostics import Cure, Diagnostic, Place, Rule, Severity
+from lanefold.ops.checks import GREATEST_SIZE, size_error
 
 RULE_NO_EFFECT = Rule(
     "OP-POOL-NO-EFFECT",
@@ -129,6 +131,19 @@ class PoolShape:
         return tuple(Window(classes) for classes in product(*(axis.classes for axis in self.axes)))
 
 
+def outputs_of(
+    size: int, kernel: int, stride: int, dilation: int, pad_begin: int, pad_end: int, *, ceil_mode: bool
+) -> tuple[int, bool]:
+    """Windows of one axis, signed, and whether ceil mode dropped its last one.
+
+    Source: ONNX operators, MaxPool and AveragePool, output shape.
+    """
+    room = size + pad_begin + pad_end - dilation * (kernel - 1) - 1
+    outputs = (-(-room // stride) if ceil_mode else room // stride) + 1
+    dropped = ceil_mode and outputs > 0 and (outputs - 1) * stride >= size + pad_begin
+    return outputs - dropped, dropped
+
+
 def axis_windows(
     size: int,
     kernel: int,
@@ -148,11 +163,18 @@ def axis_windows(
 
     Source: ONNX operators, MaxPool and AveragePool, output shape.
     """
+    size = arguments.integer("axis_windows", "size", size, low=0)
+    kernel = arguments.integer("axis_windows", "kernel", kernel, low=1)
+    stride = arguments.integer("axis_windows", "stride", stride, low=1)
+    dilation = arguments.integer("axis_windows", "dilation", dilation, low=1)
+    pad_begin = arguments.integer("axis_windows", "pad_begin", pad_begin)
+    pad_end = arguments.integer("axis_windows", "pad_end", pad_end)
     effective = dilation * (kernel - 1) + 1
-    room = size + pad_begin + pad_end - effective
-    outputs = (-(-room // stride) if ceil_mode else room // stride) + 1
-    dropped = ceil_mode and outputs > 0 and (outputs - 1) * stride >= size + pad_begin
-    outputs -= dropped
+    outputs, dropped = outputs_of(size, kernel, stride, dilation, pad_begin, pad_end, ceil_mode=ceil_mode)
+    if outputs > GREATEST_SIZE:
+        greater = -(-(size + pad_begin + pad_end) // GREATEST_SIZE)
+        cure = Cure(f"use a stride of at least {greater}, or smaller pads", {"stride": greater})
+        raise size_error("Pool", "output", [outputs], outputs, cure)
     classes: tuple[WindowClass, ...] = ()
     if outputs > 0:
         start = np.arange(outputs, dtype=np.int64) * stride - pad_begin
@@ -232,15 +254,20 @@ def resolve_pads(
 
     Source: ONNX operators, MaxPool, attribute auto_pad.
     """
-    if auto_pad not in AUTO_PADS:
+    if not isinstance(auto_pad, str) or auto_pad not in AUTO_PADS:
         raise RULE_AUTO_PAD.error(
-            f"auto_pad {auto_pad!r} is not known",
-            got=repr(auto_pad),
+            f"auto_pad {arguments.shown(auto_pad)} is not known",
+            got=arguments.shown(auto_pad),
             allowed=", ".join(AUTO_PADS),
             cures=["write auto_pad NOTSET and explicit pads"],
             place=place,
         )
+    sizes = arguments.integers("resolve_pads", "sizes", sizes, low=0)
     rank = len(sizes)
+    kernel = arguments.integers("resolve_pads", "kernel", kernel, count=rank)
+    strides = arguments.integers("resolve_pads", "strides", strides, low=1, count=rank)
+    dilations = arguments.integers("resolve_pads", "dilations", dilations, count=rank)
+    pads = arguments.integers("resolve_pads", "pads", () if pads is None else pads)
     if auto_pad == "NOTSET":
         return ResolvedPads(tuple(pads) if pads else (0,) * (2 * rank), ceil_mode, ())
     findings = []

@@ -91,9 +91,9 @@ def _shape(node: Node, sizes: tuple[int, ...]) -> PoolShape | None:
             dilations,
             ceil_mode=bool(node.integer("ceil_mode")),
         )
+        return pool_shape(sizes, kernel, strides, dilations, pads.pads, ceil_mode=pads.ceil_mode)
     except LanefoldError:
         return None
-    return pool_shape(sizes, kernel, strides, dilations, pads.pads, ceil_mode=pads.ceil_mode)
 
 
 def _add_written(inferred: onnx.ModelProto, proto: onnx.ModelProto) -> None:
