@@ -141,8 +141,31 @@ class Builder:
         self.arrays.append(GlobalArray(name, dtype, rows, cols, *strides))
         return name
 
+    def grouped(self, tile: str) -> str:
+        """An array whose rows lie in groups, each of its own stride."""
+        kind = next(slot for slot in self.slots if slot.name == tile).type
+        name = f"a{len(self.arrays)}"
+        rows = left = kind.valid_rows or 0
+        outer = []
+        for _ in range(self.draw(st.integers(1, 3))):
+            extent = self.draw(st.sampled_from([n for n in range(1, left + 1) if left % n == 0]))
+            outer.append((extent, self.draw(st.integers(1, 500))))
+            left //= extent
+        self.arrays.append(
+            GlobalArray(name, kind.dtype, rows, kind.cols, self.draw(st.integers(1, 99)), 1, tuple(outer))
+        )
+        return name
+
     def move(self, kind: type[Load] | type[Store], tile: str) -> None:
+        if self.draw(st.integers(0, 3)) == 0 and self.whole(tile):
+            self.instructions.append(kind(tile, self.grouped(tile), 0, self.draw(values())))
+            return
         self.instructions.append(kind(tile, self.array(tile), self.draw(values()), self.draw(values())))
+
+    def whole(self, tile: str) -> bool:
+        """Whether a tile has rows, and its extents stand in its type, so that a part of an array need not tell them."""
+        kind = next(slot for slot in self.slots if slot.name == tile).type
+        return kind.static and bool(kind.valid_rows)
 
     def load(self) -> str:
         name = self.tile()
@@ -251,7 +274,7 @@ ERRORS = [
     (
         "%t = tload %x[0] : (!pto.memref<8x8xf32>, index) -> !pto.tile<f32, 8, 8>",
         "PTO-TEXT-STATEMENT",
-        "tload: 1 subscripts",
+        "tload: 1 subscript",
         1,
     ),
     ("pto.tassign %t", "PTO-TEXT-UNKNOWN", "%t has no type here, and none before", 1),

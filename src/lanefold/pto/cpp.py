@@ -142,7 +142,8 @@ class _Kernel:
         array = self.arrays[move.array]
         slot = self.slots[move.tile]
         rows, cols = self._extents(slot)
-        shape = self._five("Shape", (1, 1, 1, rows, cols))
+        groups = array.shape[:-1] if array.outer else (rows,)
+        shape = self._five("Shape", (*(1,) * (4 - len(groups)), *groups, cols))
         strides = self._strides(array, rows)
         layout = "DN" if slot.type.layout == "DN" else "ND"
         cpp = element(array.dtype).cpp
@@ -153,6 +154,9 @@ class _Kernel:
         )
 
     def _strides(self, array: GlobalArray, rows: Value) -> tuple[str, str]:
+        if array.outer:
+            first = int(array.strides[0]) * int(array.shape[0])
+            return self._five("Stride", (*(first,) * (5 - len(array.strides)), *array.strides))
         outer: Value = 1
         if all(isinstance(v, int) for v in (array.row_stride, rows)):
             outer = int(array.row_stride) * int(rows)
@@ -205,10 +209,8 @@ class _Driver:
     def _storage(self, array: GlobalArray, read: bool) -> Iterator[str]:
         name = self.kernel.names.arrays[array.name]
         value = self.kernel.names.value
-        last = (
-            f"(size_t)({value(array.rows)} - 1) * {value(array.row_stride)} + "
-            f"(size_t)({value(array.cols)} - 1) * {value(array.column_stride)} + 1"
-        )
+        axes = zip(array.shape, array.strides, strict=True)
+        last = " + ".join(f"(size_t)({value(extent)} - 1) * {value(step)}" for extent, step in axes) + " + 1"
         yield f"{_INDENT}std::vector<{element(array.dtype).cpp}> {name}({last});"
         if read:
             yield f'{_INDENT}if (!read_array("{array.name}.bin", {name})) {{'

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy.typing as npt
 
 from lanefold.diagnostics import LanefoldError, Place
 from lanefold.ops import Op
@@ -13,17 +15,28 @@ from lanefold.program import Program
 from lanefold.program.files import MARK, damaged, read_file
 from lanefold.program.saved import describe, op_from, restore, shared_files, to_json
 from lanefold.pto.cost.request import MODELS
+from lanefold.pto.counting import COUNTERS, passed_over
 from lanefold.pto.lower import Candidate, Lowering, Stage, Tensor, View, lower, routes
 from lanefold.pto.lower.prices import NO_MODEL
+
+Array = npt.NDArray[Any]
 
 
 @dataclass
 class PtoMachine:
-    """What runs tile programs of a target; it counts the tile operations by name."""
+    """What runs tile programs of a target; it counts tile operations by name and, with ``count``, what they drop."""
 
     target: str
     numerics: str
     operations: dict[str, int] = field(default_factory=dict)
+    count: bool = False
+    counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+
+    def note(self, op: Op, inputs: Sequence[Array], result: Array) -> None:
+        """Adds what an op passed over to the counters, if counting is on."""
+        if self.count:
+            for name, amount in passed_over(op, inputs, result).items():
+                self.counters[name] += amount
 
     def done(self, stage: Stage) -> None:
         """Note the operations of a stage that has run."""
@@ -70,14 +83,12 @@ class PtoTarget:
         return routes(op, place, target=self.name, numerics=self.numerics, prefer=prefer)
 
     def machine(self, *, count: bool = False) -> PtoMachine:
-        """A fresh machine; it always counts."""
-        del count
-        return PtoMachine(self.name, self.numerics)
+        """A fresh machine; it always counts the tile operations, with ``count`` also what they pass over."""
+        return PtoMachine(self.name, self.numerics, count=count)
 
     def counters(self, machine: PtoMachine) -> Mapping[str, int]:
-        """Empty: tile operations pass nothing over silently that the simulator could count."""
-        del machine
-        return {}
+        """What the machine has counted so far."""
+        return machine.counters
 
     def files(self, program: Program) -> dict[str, bytes]:
         """program.json with the views, a text and a C++ kernel per stage of each leg step, ledger, host models."""
@@ -132,9 +143,10 @@ def _stage(folder: Path, saved: Mapping[str, Any]) -> Stage:
     except (LanefoldError, UnicodeDecodeError) as error:
         raise damaged(folder, name, f"{name} is no tile program: {error}", name, "the text as saved") from None
     views = {
-        array: View(each["tensor"], tuple(each["shape"]), tuple(each["strides"]), each["offset"])
+        array: View(each["tensor"], tuple(each["shape"]), tuple(each["strides"]), each["offset"], each["row_axes"])
         for array, each in saved["views"].items()
     }
     stage = Stage(program, views)
     # The texts do not tell the kernel's name, which is that of its operation.
-    return replace(stage, program=replace(program, name=stage.computes[0].op.lower()))
+    kernel = stage.computes[0].op.lower() if stage.computes else "move"
+    return replace(stage, program=replace(program, name=kernel))

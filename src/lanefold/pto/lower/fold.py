@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
-from lanefold.ops import AxisWindows, Pool, Reduce, WindowClass
+from lanefold.ops import Pool, Reduce
 from lanefold.pto.lower import tiles
 from lanefold.pto.lower.plan import Builder
-from lanefold.pto.lower.prices import price
 from lanefold.pto.lower.views import View, even
+from lanefold.pto.lower.windows import lower_windows
+
+_WIDTH = 512
+"""Columns into which a flat tensor is cut for a division by one number."""
 
 
 def folds(op: Reduce) -> list[tuple[int, int, int]]:
@@ -51,118 +54,28 @@ def is_global(op: Pool) -> bool:
 
 
 def lower_pool(b: Builder, op: Pool) -> None:
-    """Axis by axis: columns over the rows of each window, then over its columns; pads are left out by clipping."""
-    shape = list(op.input_shape)
-    source = b.tensor("in0", prod(shape))
+    """Taps of the leading axes by column folds, those of the last axis by row or column folds; pads are clipped."""
     ending = tiles.OPERATORS[op.operator]
-    axes = op.shape.axes
+    average = op.operator == "average"
+    source = b.tensor("in0", prod(op.input_shape))
+    result = b.tensor("part" if average else "out0", prod(op.output_shape))
     if is_global(op):
-        result = b.tensor("part" if op.operator == "average" else "out0", prod(op.output_shape))
-        _fold_axis(b, ending, source, (prod(shape[:2]), prod(shape[2:]), 1), result)
-        if op.operator == "average":
-            _divide_evenly(b, result, op.shape.windows[0].divisor)
+        maps = prod(op.input_shape[:2])
+        _fold_axis(b, ending, source, (maps, prod(op.input_shape[2:]), 1), result)
+    else:
+        lower_windows(b, op, source, result)
+    if not average:
         return
-    todo = [i for i, axis in enumerate(axes) if (axis.kernel, axis.stride, axis.outputs) != (1, 1, axis.size)]
-    for i in todo or [len(axes) - 1]:
-        outer, inner = prod(shape[: 2 + i]), prod(shape[3 + i :])
-        last = i == (todo or [len(axes) - 1])[-1] and op.operator != "average"
-        shape[2 + i] = axes[i].outputs
-        result = b.tensor("out0" if last else "part", prod(shape))
-        for each in axes[i].classes:
-            _fold_windows(b, ending, _Axis(source, result, outer, inner, axes[i]), each)
-        source = result
-    if op.operator == "average":
-        _divide(b, op, source)
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """One axis of a pooling: the tensor it is read from, the one it is written to, extents around it, its windows."""
-
-    source: str
-    result: str
-    outer: int
-    inner: int
-    windows: AxisWindows
-
-
-def _fold_windows(b: Builder, ending: str, axis: _Axis, each: WindowClass) -> None:
-    """The windows of one class: on the last axis one per tile row or tile column, else one per row of columns."""
-    inner, stride, step = axis.inner, axis.windows.stride, axis.windows.dilation
-    begin = each.begin * inner
-    size = axis.windows.size
-    if inner > 1:
-        source = View(
-            axis.source,
-            (axis.outer, each.outputs, each.size, inner),
-            (size * inner, stride * inner, step * inner, 1),
-            begin,
-        )
-        result = View(
-            axis.result,
-            (axis.outer, each.outputs, 1, inner),
-            (axis.windows.outputs * inner, inner, inner, 1),
-            each.first * inner,
-        )
-        tiles.fold_columns(b, ending, source, result)
-        return
-    by_row = View(axis.source, (axis.outer, each.outputs, each.size), (size, stride, step), begin)
-    result = View(axis.result, (axis.outer, each.outputs, 1), (axis.windows.outputs, 1, 1), each.first)
-    ways = []
-    if step == 1 or each.size == 1:
-        ways.append("row")
-    if stride == 1 or each.outputs == 1:
-        ways.append("column")
-    if not ways:
-        by_row = _gathered(b, by_row)
-        ways.append("column")
-    _cheaper(b, ending, by_row, result, ways)
-
-
-def _gathered(b: Builder, windows: View) -> View:
-    """Windows [outer, outputs, size] that skip elements both ways, copied one tap at a time, taps outermost."""
-    outer, outputs, size = windows.shape
-    made = b.tensor("part", outer * size * outputs)
-    for tap in range(size):
-        source = replace(windows, shape=(outer, outputs, 1), offset=windows.offset + tap * windows.strides[2])
-        tiles.fold_rows(b, "MAX", source, View(made, (outer, outputs, 1), (size * outputs, 1, 1), tap * outputs))
-    b.note("windows with stride and dilation are gathered tap by tap, since a load takes contiguous elements")
-    return View(made, windows.shape, (size * outputs, 1, outputs))
-
-
-def _cheaper(b: Builder, ending: str, windows: View, result: View, ways: list[str]) -> None:
-    """Windows [outer, outputs, size] by rows or by columns, whichever is legal and costs less."""
-    trials: dict[str, Builder] = {}
-    for way in ways:
-        trial = Builder(b.target, b.dtype, b.prefer)
-        if way == "row":
-            tiles.fold_rows(trial, ending, windows, result)
-        else:
-            outer, outputs, size = windows.shape
-            a, o, s = windows.strides
-            source = View(windows.tensor, (outer, size, outputs), (a, s, o), windows.offset)
-            tiles.fold_columns(
-                trial,
-                ending,
-                source,
-                replace(result, shape=(outer, 1, outputs), strides=(result.strides[0], outputs, 1)),
-            )
-        trials[way] = trial
-    chosen = b.prefer if b.prefer in trials else min(trials, key=lambda way: _weight(trials[way]))
-    b.stages += trials[chosen].stages
-
-
-def _weight(trial: Builder) -> tuple[float, int]:
-    """Cycles at most under the target's default model where it has one, then the number of tile operations."""
-    cycles = sum(row.high for stage in trial.stages for row in price(stage, trial.target))
-    return cycles, sum(stage.tiles * len(stage.computes) for stage in trial.stages)
+    if is_global(op):
+        _divide_evenly(b, result, op.shape.windows[0].divisor)
+    else:
+        _divide(b, op, result)
 
 
 def _fold_axis(b: Builder, ending: str, source: str, shape: tuple[int, int, int], result: str) -> None:
     """The middle extent of [outer, n, inner] to one element each; long ones in parts that are folded again."""
     outer, n, inner = shape
-    limit = tiles.LONG_ROW if inner == 1 else tiles.ROWS
-    if n <= limit:
+    if n <= tiles.LONG:
         _fold_part(
             b,
             ending,
@@ -170,7 +83,7 @@ def _fold_axis(b: Builder, ending: str, source: str, shape: tuple[int, int, int]
             View(result, (outer, 1, 1, inner), (inner, 0, inner, 1)),
         )
         return
-    size = even(n, limit)
+    size = even(n, tiles.LONG)
     full, rest = divmod(n, size)
     parts = full + (rest > 0)
     b.note(f"{n} elements are folded in parts of {size}")
@@ -207,7 +120,7 @@ def _divide_evenly(b: Builder, source: str, divisor: int) -> None:
     """All elements by one number, which fills a row in memory."""
     elements = b.tensors[source].elements
     result = b.tensor("out0", elements)
-    width = min(elements, tiles.COLUMNS)
+    width = min(elements, _WIDTH)
     divisors = View(b.tensor("divisors", width, ((divisor, width),)), (1, width), (width, 1))
     count, rest = divmod(elements, width)
     pairs = [View(name, (count, width), (width, 1)) for name in (source, result)]

@@ -125,13 +125,17 @@ class Lowering:
         for index, value in enumerate(inputs):
             flat[f"in{index}"] = np.ascontiguousarray(value).reshape(-1)
         for stage in self.stages:
-            inputs_of = {name: stage.views[name].of(flat[stage.views[name].tensor]) for name in stage.program.inputs}
+            inputs_of = {
+                name: stage.views[name].blocks(flat[stage.views[name].tensor]) for name in stage.program.inputs
+            }
             made = stage.program.run(inputs_of, target=self.target, numerics=self.numerics)
             for name, values in made.outputs.items():
                 view = stage.views[name]
-                view.of(flat[view.tensor])[...] = values
+                view.of(flat[view.tensor])[...] = values.reshape(view.shape)
             machine.done(stage)
-        return [flat["out0"].reshape(self.op.output_shape)]
+        result = flat["out0"].reshape(self.op.output_shape)
+        machine.note(self.op, inputs, result)
+        return [result]
 
     def checked(self, place: Place) -> Lowering:
         """The lowering itself, if every program of it is legal.

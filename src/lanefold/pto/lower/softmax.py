@@ -8,7 +8,6 @@ from lanefold.diagnostics import Place, Rule
 from lanefold.ops import Softmax
 from lanefold.pto.isa import BLOCK_BYTES
 from lanefold.pto.lower.plan import Builder, Stage
-from lanefold.pto.lower.tiles import COLUMNS, ROWS
 from lanefold.pto.lower.views import View, even
 from lanefold.pto.names import element
 from lanefold.pto.program import Compute, GlobalArray, Load, Program, Store, TileSlot
@@ -26,6 +25,8 @@ RULE_AXES = Rule(
 )
 SHARE = 48 * 1024
 """Bytes of one tile; the smallest local memory takes two of them, scratch and the broadcast area."""
+_ROWS, _COLUMNS = 512, 2048
+"""Lines of the largest tile."""
 NAMES = ("MAX", "EXPANDEXPDIF", "SUM", "EXPANDDIV")
 """Endings of the operations, in order."""
 
@@ -75,10 +76,10 @@ def lower_softmax(b: Builder, op: Softmax, place: Place) -> None:
     lines = max(unit, lines // unit * unit)
     if inner == 1:
         whole = [View(name, (outer, n), (n, 1)) for name in names]
-        axis, piece = -2, even(outer, min(ROWS, lines))
+        axis, piece = -2, even(outer, min(_ROWS, lines))
     else:
         whole = [View(name, (outer, n, inner), (n * inner, inner, 1)) for name in names]
-        axis, piece = -1, even(inner, min(COLUMNS, lines))
+        axis, piece = -1, even(inner, min(_COLUMNS, lines))
     for source, result in zip(*(view.split(axis, piece) for view in whole), strict=True):
         program = _program(b.dtype, operations(op), source).with_scratch(b.target).placed(b.target)
         b.stages.append(Stage(program, {"g_src": source, "g_dst": result}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lanefold.pto.isa import BLOCK_BYTES, TARGETS
 from lanefold.pto.lower.plan import Builder, Stage
-from lanefold.pto.lower.views import View, even
+from lanefold.pto.lower.views import View, even, joined, split_rows
 from lanefold.pto.names import element
 from lanefold.pto.program import Compute, GlobalArray, Load, Program, Store, TileSlot
 from lanefold.pto.program.model import Instruction
@@ -12,66 +12,106 @@ from lanefold.pto.tiles import TileType
 
 OPERATORS = {"add": "SUM", "average": "SUM", "max": "MAX", "min": "MIN", "mult": "PROD"}
 """Ending of the reduction that computes an operator."""
-ROWS, COLUMNS, LONG_ROW = 128, 512, 1024
-"""Largest tile that lowering makes: rows, columns of a column fold, columns of a row fold.
+MOST = 4095
+"""Rows or columns of the largest tile: what one load or store of A2/A3 moves."""
+LONG = 1024
+"""Elements that are folded at once; more are folded in parts, which also keeps sums one by one from drifting."""
+_KEPT_FREE = 8 * 1024
+"""Bytes of local memory that no tile of a lowering takes: the broadcast area of A2/A3, and small scratch."""
 
-Rows of more than `LONG_ROW` elements are folded in parts, which also keeps sums one by one from drifting.
-"""
+
+def room(target: str) -> int:
+    """Bytes of local memory that the tiles of one program share out."""
+    return TARGETS[target].ub_bytes - _KEPT_FREE
 
 
-def _room(target: str) -> int:
-    """Bytes of local memory that the tiles of one program share out: half of it leaves room for scratch."""
-    return TARGETS[target].ub_bytes // 2
+def unit(dtype: str) -> int:
+    """Elements of the shortest line of a tile."""
+    return BLOCK_BYTES // element(dtype).bytes
+
+
+def line_bytes(dtype: str, cols: int) -> int:
+    """Bytes of one row of a tile with so many valid columns."""
+    return -(-cols // unit(dtype)) * BLOCK_BYTES
 
 
 def _tile(dtype: str, rows: int, cols: int) -> TileType:
-    unit = BLOCK_BYTES // element(dtype).bytes
-    return TileType(dtype, rows, -(-cols // unit) * unit, rows, cols)
+    return TileType(dtype, rows, -(-cols // unit(dtype)) * unit(dtype), rows, cols)
 
 
-def _stage(b: Builder, op: str, form: str, views: dict[str, View]) -> None:
-    """One program of one operation, operands in the order of ``views``: loads, the operation, the store."""
+def _array(name: str, dtype: str, view: View) -> GlobalArray:
+    *outer, (_, step) = view.row_steps
+    column_step = view.strides[-1] if view.cols > 1 else 1
+    return GlobalArray(name, dtype, view.rows, view.cols, max(step, 1), column_step, tuple(outer))
+
+
+def stage(b: Builder, name: str, form: str, views: dict[str, View]) -> None:
+    """One program of one operation, operands in the order of ``views``: loads, the operation, the store.
+
+    Without a form the one source is stored as it was loaded.
+    """
     slots, arrays = [], []
     instructions: list[Instruction] = []
     for role, view in views.items():
-        rows, cols = view.shape[-2:]
-        slots.append(TileSlot(role, _tile(b.dtype, rows, cols)))
-        column_step = view.strides[-1] if cols > 1 else 1
-        arrays.append(GlobalArray(f"g_{role}", b.dtype, rows, cols, max(view.strides[-2], 1), column_step))
-        if role != "dst":
+        dtype = b.tensors[view.tensor].dtype
+        arrays.append(_array(f"g_{role}", dtype, view))
+        if role.startswith("dst") and not form:
+            continue
+        slots.append(TileSlot(role, _tile(dtype, view.rows, view.cols)))
+        if not role.startswith("dst"):
             instructions.append(Load(role, f"g_{role}"))
-    instructions += [Compute(op, form, tuple(views)), Store("dst", "g_dst")]
-    program = Program(tuple(arrays), tuple(slots), tuple(instructions), op.lower())
+    if form:
+        instructions.append(Compute(name, form, tuple(views)))
+        instructions += [Store(role, f"g_{role}") for role in views if role.startswith("dst")]
+    else:
+        instructions.append(Store("src", "g_dst"))
+    program = Program(tuple(arrays), tuple(slots), tuple(instructions), name.lower())
     ready = program.with_scratch(b.target).placed(b.target)
     b.stages.append(Stage(ready, {f"g_{role}": view for role, view in views.items()}))
 
 
 def fold_rows(b: Builder, ending: str, source: View, result: View) -> None:
-    """Each row of the source to one element: source [..., R, C], result [..., R, 1]."""
-    size = element(b.dtype).bytes
+    """Each row of the source to one element: source [..., rows, C], result [..., rows, 1]."""
     register = TARGETS[b.target].register_bytes
-    wide = _tile(b.dtype, 1, source.shape[-1]).bytes + register + BLOCK_BYTES
-    rows = even(source.shape[-2], min(ROWS, _room(b.target) // max(wide, size)))
-    for src, dst in zip(source.split(-2, rows), result.split(-2, rows), strict=True):
-        _stage(b, f"TROW{ending}", "R1", {"dst": dst, "src": src})
+    size = element(b.dtype).bytes
+    scratch = register if source.cols * size > register else 0
+    taken = line_bytes(b.dtype, source.cols) + BLOCK_BYTES + scratch
+    for src, dst in split_rows(joined([source, result]), min(MOST, room(b.target) // taken)):
+        stage(b, f"TROW{ending}", "R1", {"dst": dst, "src": src})
+
+
+def copy(b: Builder, source: View, result: View) -> None:
+    """Elements from one place to another, through a tile."""
+    cols = even(source.cols, MOST // unit(b.dtype) * unit(b.dtype))
+    for src, dst in zip(source.split(-1, cols), result.split(-1, cols), strict=True):
+        taken = line_bytes(b.dtype, src.cols)
+        for part, place in split_rows(joined([src, dst]), min(MOST, room(b.target) // taken)):
+            stage(b, "move", "", {"src": part, "dst": place})
+
+
+def widest(b: Builder, rows: int) -> int:
+    """Columns of the widest tile of so many rows beside one more row: what one column fold takes."""
+    line = room(b.target) // ((rows + 1) * BLOCK_BYTES)
+    return max(1, min(line, MOST // unit(b.dtype))) * unit(b.dtype)
 
 
 def fold_columns(b: Builder, ending: str, source: View, result: View) -> None:
-    """Each column of the source to one element: source [..., R, C], result [..., 1, C]."""
-    size = element(b.dtype).bytes
-    cols = even(source.shape[-1], min(COLUMNS, _room(b.target) // (source.shape[-2] * size)))
+    """Each column of the source to one element: source [..., rows, C], result [..., 1, C]."""
+    cols = even(source.cols, widest(b, source.rows))
+    (source,) = joined([source])
     for src, dst in zip(source.split(-1, cols), result.split(-1, cols), strict=True):
-        _stage(b, f"TCOL{ending}", "C1", {"dst": dst, "src": src})
+        stage(b, f"TCOL{ending}", "C1", {"dst": dst, "src": src})
 
 
 def divide_columns(b: Builder, source: View, divisors: View, result: View) -> None:
     """Each row of the source by the one row of divisors: source and result [R, C], divisors [1, C]."""
-    cols, rows = even(source.shape[-1], COLUMNS), even(source.shape[-2], 32)
+    cols = even(source.cols, widest(b, 2))
     pieces = zip(source.split(-1, cols), divisors.split(-1, cols), result.split(-1, cols), strict=True)
     for src, by, dst in pieces:
-        for part, out in zip(src.split(-2, rows), dst.split(-2, rows), strict=True):
+        rows = room(b.target) // line_bytes(b.dtype, src.cols) - 1
+        for part, out in split_rows([src, dst], min(MOST, rows // 2)):
             lead = part.shape[:-2]
             # Walking on over rows, a tile meets the same divisors again.
             steps = (*by.strides[:-2], *(0 for _ in lead[len(by.shape) - 2 :]))
             again = View(by.tensor, (*lead, *by.shape[-2:]), (*steps, *by.strides[-2:]), by.offset)
-            _stage(b, "TCOLEXPANDDIV", "E2", {"dst": out, "src0": part, "src1": again})
+            stage(b, "TCOLEXPANDDIV", "E2", {"dst": out, "src0": part, "src1": again})

@@ -139,6 +139,7 @@ def _region(
     program: Program, at: Load | Store, types: Mapping[str, TileType], parameters: Mapping[str, int]
 ) -> Iterator[Diagnostic]:
     array, kind = program.globals[at.array], types[at.tile]
+    yield from _whole(array, kind, at)
     for axis, size, start, count in (
         ("rows", array.rows, at.row, kind.valid_rows),
         ("cols", array.cols, at.col, kind.valid_cols),
@@ -159,6 +160,19 @@ def _region(
         )
 
 
+def _whole(array: GlobalArray, kind: TileType, at: Load | Store) -> Iterator[Diagnostic]:
+    """An array with groups of rows has no single step between rows, so that only all of them can be moved."""
+    if array.outer and kind.valid_rows is not None and (at.row, kind.valid_rows) != (0, array.rows):
+        yield REGION.finding(
+            f"%{at.tile} takes {kind.valid_rows} rows from row {at.row} on of %{array.name}, "
+            f"whose {array.rows} rows lie in groups and move together",
+            got=f"{kind.valid_rows} rows from row {at.row} on",
+            allowed=f"{array.rows} rows from row 0 on",
+            cures=[Cure(f"give %{array.name} rows of one stride", {f"{array.name}.outer": ()})],
+            place=Place(line=at.line, operand=f"%{at.tile}", field="rows"),
+        )
+
+
 def _pair(array: GlobalArray, kind: TileType, at: Load | Store) -> Iterator[Diagnostic]:
     if array.dtype != kind.dtype:
         yield ELEMENT.finding(
@@ -168,7 +182,7 @@ def _pair(array: GlobalArray, kind: TileType, at: Load | Store) -> Iterator[Diag
             cures=[Cure(f"make %{at.tile} a tile of {array.dtype}", {f"{at.tile}.dtype": array.dtype})],
             place=Place(line=at.line, operand=f"%{at.tile}", field="dtype"),
         )
-    inner = {"ND": array.column_stride, "DN": array.row_stride}.get(kind.layout)
+    inner = {"ND": array.column_stride, "DN": None if array.outer else array.row_stride}.get(kind.layout)
     if inner == 1 or (kind.layout == "ND" and kind.cols == 1) or _is_line(array):
         return
     boxed = kind.order.boxed
@@ -189,7 +203,8 @@ def _pair(array: GlobalArray, kind: TileType, at: Load | Store) -> Iterator[Diag
 
 def _is_line(array: GlobalArray) -> bool:
     """Whether the array is one dense line, which both orders describe."""
-    return (array.cols == 1 and array.row_stride == 1) or (array.rows == 1 and array.column_stride == 1)
+    line = (array.cols == 1 and array.row_stride == 1) or (array.rows == 1 and array.column_stride == 1)
+    return line and not array.outer
 
 
 def _limits(kind: TileType, at: Load | Store, target: Target) -> Iterator[Diagnostic]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from lanefold.diagnostics import Diagnostic, Place
@@ -16,6 +17,8 @@ from lanefold.pto.tiles import TileType
 if TYPE_CHECKING:
     import numpy as np
 
+    from lanefold.program import ProgramCost
+    from lanefold.program.timeline import Timeline
     from lanefold.pto.program.run import Run
     from lanefold.pto.simulate import Plan
 
@@ -25,7 +28,14 @@ Value = int | str
 
 @dataclass(frozen=True, slots=True)
 class GlobalArray:
-    """An array in global memory: element type, rows × columns, and strides in elements."""
+    """An array in global memory: element type, rows × columns, and strides in elements.
+
+    Where one stride does not reach all rows, ``outer`` holds up to three pairs of extent and stride, outermost first,
+    that walk groups of rows; ``rows`` counts all of them, and ``row_stride`` is that inside a group. Such an array is
+    moved whole.
+
+    Source: PTO headers, GlobalTensor of five dimensions; TLOAD, rows of an ND tile.
+    """
 
     name: str
     dtype: str
@@ -33,11 +43,24 @@ class GlobalArray:
     cols: Value
     row_stride: Value
     column_stride: Value = 1
+    outer: tuple[tuple[int, int], ...] = ()
 
     @property
     def static(self) -> bool:
         """Whether all numbers are known."""
         return all(isinstance(v, int) for v in (self.rows, self.cols, self.row_stride, self.column_stride))
+
+    @property
+    def shape(self) -> tuple[Value, ...]:
+        """Extents of the axes: groups of rows, rows, columns."""
+        groups = prod(extent for extent, _ in self.outer)
+        rows = self.rows // groups if isinstance(self.rows, int) else self.rows
+        return (*(extent for extent, _ in self.outer), rows, self.cols)
+
+    @property
+    def strides(self) -> tuple[Value, ...]:
+        """Strides of the same axes."""
+        return (*(step for _, step in self.outer), self.row_stride, self.column_stride)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +321,44 @@ class Program:
 
         given = parameters or {}
         return run_program(self, arrays, target=target, numerics=numerics, parameters=given, compare=compare)
+
+    def cost(self, model: str = "", target: str = "a2a3", parameters: Mapping[str, int] | None = None) -> ProgramCost:
+        """The price of every load, operation and store, and totals with bounds.
+
+        Args:
+            model: cost model, ``calibrated`` if empty.
+            target: ``a2a3`` or ``a5``.
+            parameters: values of the index parameters.
+
+        Raises:
+            LanefoldError: PTO-TIMELINE-EXTENT where an extent is not known, PTO-COST-… for a wrong target or model.
+        """
+        from lanefold.pto.program.prices import program_cost
+
+        return program_cost(self, target, model, parameters or {})
+
+    def timeline(
+        self,
+        model: str = "",
+        drawn: str = "high",
+        *,
+        target: str = "a2a3",
+        parameters: Mapping[str, int] | None = None,
+    ) -> Timeline:
+        """When each load, operation and store runs at the earliest, the critical path, and the total.
+
+        Args:
+            model: cost model, ``calibrated`` if empty.
+            drawn: draw the ``low`` or the ``high`` durations.
+            target: ``a2a3`` or ``a5``.
+            parameters: values of the index parameters.
+
+        Raises:
+            LanefoldError: as `cost`, and TIMELINE-BOUND for another word than low and high.
+        """
+        from lanefold.pto.program.timeline import timeline
+
+        return timeline(self, target=target, model=model, parameters=parameters, drawn=drawn)
 
     def to_text(self, form: str = "asm") -> str:
         """The program as text: ``asm`` (assembly), ``ssa`` (AS level 1) or ``dps`` (AS level 2).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from lanefold.diagnostics import Cure, LanefoldError, Rule
 from lanefold.pto import names
@@ -32,6 +33,10 @@ STATEMENT = Rule(
     "PTO AS: tload, tstore, alloc_tile, tassign, make_tensor_view, partition_view",
     usage=True,
 )
+
+
+MOST_DIMS = 5
+"""Dimensions of an array in global memory (PTO headers: GlobalTensor)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +116,19 @@ class Reader:
         shape = at.keywords.get("shape")
         strides = at.keywords.get("strides")
         dims = self._values(shape, at) or kind.shape
-        if len(dims) != 2 or any(d is None for d in dims):
-            raise _malformed(at, f"%{name} has the shape {kind.shape}", "two dimensions that are known")
-        rows, cols = dims
-        steps = self._values(strides, at) or kind.strides or (cols, 1)
-        if len(steps) != 2 or any(step is None for step in steps):
-            raise _malformed(at, f"%{name} has the strides {steps}", "two strides that are known")
-        made = GlobalArray(name, kind.dtype, rows or 0, cols or 0, steps[0] or 0, steps[1] or 0)
+        grouped = len(dims) > 2
+        if not 2 <= len(dims) <= MOST_DIMS or any(d is None or (grouped and isinstance(d, str)) for d in dims):
+            wanted = f"two dimensions that are known, or three to {MOST_DIMS} in whole numbers"
+            raise _malformed(at, f"%{name} has the shape {kind.shape}", wanted)
+        dense = tuple(prod(d for d in dims[at:] if isinstance(d, int)) for at in range(1, len(dims) + 1))
+        steps = self._values(strides, at) or kind.strides or (dense if grouped else (dims[1], 1))
+        if len(steps) != len(dims) or any(step is None or (grouped and isinstance(step, str)) for step in steps):
+            raise _malformed(at, f"%{name} has the strides {steps}", f"{len(dims)} strides that are known")
+        outer = tuple(
+            (n, s) for n, s in zip(dims[:-2], steps[:-2], strict=True) if isinstance(n, int) and isinstance(s, int)
+        )
+        rows = dims[-2] if not outer else prod(n for n in dims[:-1] if isinstance(n, int))
+        made = GlobalArray(name, kind.dtype, rows or 0, dims[-1] or 0, steps[-2] or 0, steps[-1] or 0, outer)
         known = self.arrays.setdefault(name, made)
         if known != made:
             raise self._differs(name, _array_text(made), _array_text(known), at)
@@ -125,17 +136,29 @@ class Reader:
     def _values(self, given: object, at: Statement) -> tuple[Value | None, ...] | None:
         return tuple(self.value(v, at) for v in given) if isinstance(given, list) else None
 
-    def pair(self, key: str, at: Statement) -> tuple[Value, Value]:
-        """Two values of a keyword."""
+    def pair(self, key: str, array: str, at: Statement) -> tuple[Value, Value]:
+        """Rows and columns of a keyword; groups of rows are taken whole, from 0 on."""
         given = at.keywords.get(key)
-        if not isinstance(given, list) or len(given) != 2:
-            raise _malformed(at, f"{key} is {given}", f"{key} = [rows, columns]")
-        return self.value(given[0], at), self.value(given[1], at)
+        outer = self.arrays[array].outer
+        if not isinstance(given, list) or len(given) != 2 + len(outer):
+            raise _malformed(at, f"{key} is {given}", f"{key} = [{'…, ' if outer else ''}rows, columns]")
+        values = [self.value(each, at) for each in given]
+        if not outer:
+            return values[0], values[1]
+        return _whole(self.arrays[array], values, key == "sizes", at), values[-1]
+
+
+def _whole(array: GlobalArray, values: list[Value], sizes: bool, at: Statement) -> Value:
+    """The rows that the values of all axes but the last come to, which are all of them or start at none."""
+    wanted = array.shape[:-1] if sizes else (0,) * (len(array.outer) + 1)
+    if tuple(values[:-1]) != wanted:
+        raise _malformed(at, f"%{array.name} with groups of rows is moved at {values}", f"all its rows: {list(wanted)}")
+    return array.rows if sizes else 0
 
 
 def _array_text(array: GlobalArray) -> str:
-    strides = f"strides {array.row_stride}, {array.column_stride}"
-    return f"{array.dtype} {array.rows}×{array.cols} with {strides}"
+    strides = f"strides {', '.join(map(str, array.strides))}"
+    return f"{array.dtype} {'×'.join(map(str, array.shape))} with {strides}"
 
 
 def _malformed(at: Statement, message: str, wanted: str) -> Exception:
@@ -230,7 +253,7 @@ def _partition(reader: Reader, at: Statement) -> None:
     whole = reader.parts.get(view.name)
     if whole is None or len(at.results) != 1:
         raise _malformed(at, f"%{view.name} is no view", "a view made by make_tensor_view")
-    (row, col), sizes = reader.pair("offsets", at), reader.pair("sizes", at)
+    (row, col), sizes = reader.pair("offsets", whole.array, at), reader.pair("sizes", whole.array, at)
     reader.parts[at.results[0]] = Part(whole.array, row, col, sizes)
 
 
@@ -252,10 +275,14 @@ def _part(reader: Reader, register: Register, types: list[str], at: Statement) -
             cures=[Cure("write its type behind a colon, as in !pto.memref<64x32xf32>")],
             place=replace(at.at, operand=f"%{register.name}"),
         )
-    places = register.subscripts or [0, 0]
-    if len(places) != 2:
-        raise _malformed(at, f"{len(places)} subscripts", "two subscripts")
-    return Part(array, reader.value(places[0], at), reader.value(places[1], at))
+    named = reader.arrays[array]
+    axes = len(named.shape)
+    places = register.subscripts or [0] * axes
+    if len(places) != axes:
+        raise _malformed(at, f"{len(places)} subscript{'s' * (len(places) != 1)}", f"{axes} subscripts")
+    values = [reader.value(each, at) for each in places]
+    row = _whole(named, values, False, at) if named.outer else values[0]
+    return Part(array, row, values[-1])
 
 
 def _sizes(reader: Reader, name: str, part: Part, at: Statement) -> None:

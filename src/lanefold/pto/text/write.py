@@ -147,21 +147,22 @@ class _Writer:
 
     def _memref(self, array: GlobalArray) -> tuple[str, list[str]]:
         """A memory reference type, and the keywords for what it cannot say."""
-        dense = array.row_stride == array.cols and array.column_stride == 1
-        shape: tuple[Value, ...] = (array.rows, array.cols)
-        strides: tuple[Value, ...] = (array.row_stride, array.column_stride)
+        shape, strides = array.shape, array.strides
+        dense = not array.outer and array.row_stride == array.cols and array.column_stride == 1
         words = [] if array.static else [f"shape = {_list(shape)}", f"strides = {_list(strides)}"]
         return memory_text("memref", array.dtype, shape, None if dense else strides), words
 
     def _plain_move(self, i: Load | Store) -> Iterator[str]:
-        memref, words = self._memref(self.arrays[i.array])
-        place = f"%{i.array}[{_index(i.row)}, {_index(i.col)}]"
+        array = self.arrays[i.array]
+        memref, words = self._memref(array)
+        place = f"%{i.array}{_list((*(0 for _ in array.outer), i.row, i.col))}"
+        indices = ", ".join(["index"] * len(array.shape))
         if isinstance(i, Load):
             braces = self._braces(words + self._new_extents((i.tile,)))
-            yield f"%{i.tile} = tload {place}{braces} : ({memref}, index, index) -> {self._type(i.tile)}"
+            yield f"%{i.tile} = tload {place}{braces} : ({memref}, {indices}) -> {self._type(i.tile)}"
             yield from self._finish(i)
         else:
-            yield f"tstore %{i.tile}, {place}{self._braces(words)} : ({self._type(i.tile)}, {memref}, index, index)"
+            yield f"tstore %{i.tile}, {place}{self._braces(words)} : ({self._type(i.tile)}, {memref}, {indices})"
 
     def _fresh(self, name: str) -> str:
         while name in self.used:
@@ -174,9 +175,8 @@ class _Writer:
             return
         view = self._fresh(f"{array.name}_view")
         self.views[array.name] = view
-        shape = _list((array.rows, array.cols))
-        strides = _list((array.row_stride, array.column_stride))
-        kind = memory_text("tensor_view", array.dtype, (array.rows, array.cols))
+        shape, strides = _list(array.shape), _list(array.strides)
+        kind = memory_text("tensor_view", array.dtype, array.shape)
         yield f"%{view} = pto.make_tensor_view %{array.name}, shape = {shape}, strides = {strides} : {kind}"
 
     def _sizes(self, name: str) -> tuple[Value, Value]:
@@ -190,11 +190,13 @@ class _Writer:
         yield from self._view(array)
         part = self._fresh(f"{array.name}_part{self.parts}")
         self.parts += 1
-        sizes = self._sizes(i.tile)
+        rows, cols = self._sizes(i.tile)
+        sizes = (*array.shape[:-1], cols) if array.outer else (rows, cols)
+        offsets = _list((*(0 for _ in array.outer), i.row, i.col))
         kind = memory_text("partition_tensor_view", array.dtype, sizes)
-        whole = memory_text("tensor_view", array.dtype, (array.rows, array.cols))
+        whole = memory_text("tensor_view", array.dtype, array.shape)
         yield (
-            f"%{part} = pto.partition_view %{self.views[i.array]}, offsets = {_list((i.row, i.col))}, "
+            f"%{part} = pto.partition_view %{self.views[i.array]}, offsets = {offsets}, "
             f"sizes = {_list(sizes)} : {whole} -> {kind}"
         )
         tile = self._type(i.tile)

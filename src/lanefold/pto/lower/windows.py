@@ -1,0 +1,198 @@
+"""Folding the windows of a pooling: at every position of a tensor or window by window, whichever takes fewer tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+
+from lanefold.ops import Pool, WindowClass
+from lanefold.pto.lower import tiles
+from lanefold.pto.lower.plan import Builder
+from lanefold.pto.lower.prices import price
+from lanefold.pto.lower.views import View
+
+Steps = tuple[tuple[int, int], ...]
+"""Extents and strides, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Where the outputs of some axes start: a tensor, an axis per folded axis (maps first), the first element."""
+
+    tensor: str
+    steps: Steps
+    offset: int
+
+
+@dataclass(slots=True)
+class _Windows:
+    """A pooling on its way: its source, and what was folded at every position so far, by the taps of each axis."""
+
+    op: Pool
+    source: str
+    result: str
+    dense: dict[tuple[int, ...], str] = field(default_factory=dict)
+
+    @property
+    def pitch(self) -> tuple[int, ...]:
+        """Elements from one index to the next of each spatial axis of the input."""
+        spatial = self.op.input_shape[2:]
+        return tuple(prod(spatial[at + 1 :]) for at in range(len(spatial)))
+
+    @property
+    def maps(self) -> int:
+        return prod(self.op.input_shape[:2])
+
+
+def lower_windows(b: Builder, op: Pool, source: str, result: str) -> None:
+    """The folds of all windows; the last axis by rows of tiles or by their columns, whichever is legal and cheaper."""
+    last = op.shape.axes[-1]
+    ways = ["row", "column"]
+    if last.dilation > 1 and last.kernel > 1:
+        ways.remove("row")
+        b.note("taps of the last axis that skip elements are folded by columns, since a load takes contiguous elements")
+    trials: dict[str, Builder] = {}
+    for way in ways:
+        trial = Builder(b.target, b.dtype, b.prefer, tensors=dict(b.tensors))
+        _lower(trial, _Windows(op, source, result), by_row=way == "row")
+        trials[way] = trial
+    chosen = trials[b.prefer if b.prefer in trials else min(trials, key=lambda way: _weight(trials[way]))]
+    b.stages += chosen.stages
+    b.tensors.update(chosen.tensors)
+    for note in chosen.notes:
+        b.note(note)
+
+
+def _weight(trial: Builder) -> tuple[float, int]:
+    """Cycles at most under the target's default model where it has one, then the number of programs run."""
+    cycles = sum(row.high for stage in trial.stages for row in price(stage, trial.target))
+    return cycles, sum(stage.tiles for stage in trial.stages)
+
+
+def _lower(b: Builder, w: _Windows, by_row: bool) -> None:
+    axes = w.op.shape.axes
+    for leading in product(*(axis.classes for axis in axes[:-1])):
+        lines = None
+        for each in axes[-1].classes:
+            if by_row:
+                lines = lines or _lines(b, w, leading)
+                _rows(b, w, lines, (*leading, each))
+            else:
+                _picked(b, w, _at_every_position(b, w, (*leading, each)), (*leading, each))
+
+
+def _result(w: _Windows, classes: tuple[WindowClass, ...]) -> tuple[Steps, int]:
+    """Extents, strides and first element of the outputs of some classes in the result, maps first."""
+    extents = w.op.output_shape[2:]
+    pitch = [prod(extents[at + 1 :]) for at in range(len(extents))]
+    steps = ((w.maps, prod(extents)), *((each.outputs, step) for each, step in zip(classes, pitch, strict=True)))
+    return steps, sum(each.first * step for each, step in zip(classes, pitch, strict=True))
+
+
+def _starts(w: _Windows, classes: tuple[WindowClass, ...]) -> tuple[Steps, int]:
+    """The same for the first elements of the windows in the source, over the leading axes that are given."""
+    axes = list(zip(classes, w.op.shape.axes, w.pitch, strict=False))
+    steps = [(each.outputs, axis.stride * step) for each, axis, step in axes]
+    return ((w.maps, prod(w.op.input_shape[2:])), *steps), sum(each.begin * step for each, _, step in axes)
+
+
+def _view(tensor: str, steps: Steps, cols: int, offset: int) -> View:
+    """Rows over all the steps, with so many columns."""
+    extents, strides = zip(*steps, strict=True)
+    return View(tensor, (*extents, cols), (*strides, 1), offset, len(steps))
+
+
+def _rows(b: Builder, w: _Windows, lines: _Lines, classes: tuple[WindowClass, ...]) -> None:
+    """The windows of one class of the last axis, one in each row of a tile."""
+    each, axis = classes[-1], w.op.shape.axes[-1]
+    steps, offset = _result(w, classes)
+    if each.size == 1 and axis.stride == 1:
+        source = _view(lines.tensor, lines.steps, each.outputs, lines.offset + each.begin)
+        tiles.copy(b, source, _view(w.result, steps[:-1], each.outputs, offset))
+        return
+    starts = (*lines.steps, (each.outputs, axis.stride))
+    source = _view(lines.tensor, starts, each.size, lines.offset + each.begin)
+    result = _view(w.result, steps, 1, offset)
+    if each.size == 1:
+        tiles.copy(b, source, result)
+    else:
+        tiles.fold_rows(b, tiles.OPERATORS[w.op.operator], source, result)
+
+
+def _picked(b: Builder, w: _Windows, dense: str, classes: tuple[WindowClass, ...]) -> None:
+    """The positions that are windows of one class, out of all."""
+    starts, begin = _starts(w, classes)
+    steps, offset = _result(w, classes)
+    if w.op.shape.axes[-1].stride == 1:
+        source = _view(dense, starts[:-1], classes[-1].outputs, begin)
+        tiles.copy(b, source, _view(w.result, steps[:-1], classes[-1].outputs, offset))
+    else:
+        tiles.copy(b, _view(dense, starts, 1, begin), _view(w.result, steps, 1, offset))
+
+
+def _lines(b: Builder, w: _Windows, leading: tuple[WindowClass, ...]) -> _Lines:
+    """The leading axes folded: at every position, or output by output where that takes fewer tiles."""
+    steps, begin = _starts(w, leading)
+    if all(each.size == 1 for each in leading):
+        return _Lines(w.source, steps, begin)
+    sizes = tuple(each.size for each in leading)
+    width = w.op.input_shape[-1]
+    # With stride 1 the outputs of the innermost leading axis lie side by side, and are columns together.
+    together = leading[-1].outputs if w.op.shape.axes[-2].stride == 1 else 1
+    widest = tiles.widest(b, prod(sizes))
+    outputs = prod(each.outputs for each in leading)
+    apart = w.maps * (outputs // together) * -(-together * width // widest)
+    everywhere = 0 if sizes in w.dense else -(-_positions(w, sizes) // widest)
+    if everywhere <= apart:
+        return _Lines(_at_every_position(b, w, leading), steps, begin)
+    made = b.tensor("part", w.maps * outputs * width)
+    walked, inner = steps, width
+    if together > 1:
+        walked, inner = steps[:-1], width * together
+    taps = _taps(w, sizes)
+    dense_steps, length = [], inner
+    for extent, _ in reversed(walked):
+        dense_steps.append((extent, length))
+        length *= extent
+    dense_steps.reverse()
+    source = View(
+        w.source,
+        (*(n for n, _ in walked), *(n for n, _ in taps), inner),
+        (*(s for _, s in walked), *(s for _, s in taps), 1),
+        begin,
+        len(taps),
+    )
+    result = View(made, (*(n for n, _ in dense_steps), 1, inner), (*(s for _, s in dense_steps), inner, 1))
+    tiles.fold_columns(b, tiles.OPERATORS[w.op.operator], source, result)
+    lengths = [*(extent for extent, _ in steps), width]
+    kept = tuple((n, prod(lengths[at + 1 :])) for at, n in enumerate(lengths[:-1]))
+    return _Lines(made, kept, 0)
+
+
+def _taps(w: _Windows, sizes: tuple[int, ...]) -> Steps:
+    """Taps of a window and the steps between them, axis by axis."""
+    axes = zip(sizes, w.op.shape.axes, w.pitch, strict=False)
+    return tuple((size, axis.dilation * step) for size, axis, step in axes)
+
+
+def _positions(w: _Windows, sizes: tuple[int, ...]) -> int:
+    """Elements from which a whole window reaches no further than the end of the tensor."""
+    reach = sum((size - 1) * step for size, step in _taps(w, sizes))
+    return prod(w.op.input_shape) - reach
+
+
+def _at_every_position(b: Builder, w: _Windows, classes: tuple[WindowClass, ...]) -> str:
+    """The tensor that holds, for every element, the fold of the taps that follow from it."""
+    sizes = tuple(each.size for each in classes)
+    if all(size == 1 for size in sizes):
+        return w.source
+    if sizes not in w.dense:
+        length = _positions(w, sizes)
+        taps = _taps(w, sizes)
+        made = b.tensor("part", length)
+        source = View(w.source, (*(n for n, _ in taps), length), (*(s for _, s in taps), 1), 0, len(taps))
+        tiles.fold_columns(b, tiles.OPERATORS[w.op.operator], source, View(made, (1, length), (length, 1)))
+        b.note("windows are folded at every position of the tensor, and those wanted are taken out")
+        w.dense[sizes] = made
+    return w.dense[sizes]
