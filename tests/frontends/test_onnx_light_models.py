@@ -11,17 +11,17 @@ from lanefold.frontends.onnx import compile_model, plan_model, random_inputs, ve
 from lanefold.host import HostStep
 from lanefold.program import LegStep
 
-# Leg nodes and host sessions; every pool of these networks feeds the next one, so there is a session between any two.
+# Pools, softmaxes of a maximum and a sum, and host sessions; every leg step feeds the next one through a session.
 EXPECTED = {
-    "light_bvlc_alexnet": (3, 4),
-    "light_densenet121": (5, 6),
-    "light_inception_v1": (14, 15),
-    "light_inception_v2": (13, 14),
-    "light_resnet50": (2, 3),
-    "light_shufflenet": (5, 6),
-    "light_squeezenet": (4, 5),
-    "light_vgg19": (5, 6),
-    "light_zfnet512": (3, 4),
+    "light_bvlc_alexnet": (3, 1, 6),
+    "light_densenet121": (5, 0, 6),
+    "light_inception_v1": (14, 1, 17),
+    "light_inception_v2": (13, 1, 16),
+    "light_resnet50": (2, 1, 5),
+    "light_shufflenet": (5, 1, 8),
+    "light_squeezenet": (4, 1, 6),
+    "light_vgg19": (5, 1, 8),
+    "light_zfnet512": (3, 1, 6),
 }
 
 
@@ -31,9 +31,10 @@ def test_division(name: str, light_models: dict[str, Path], target: FakeTarget) 
     program = plan.program
     legs = [step for step in program.steps if isinstance(step, LegStep)]
     hosts = [step for step in program.steps if isinstance(step, HostStep)]
-    assert (len(legs), len(hosts)) == EXPECTED[name]
-    counts = program.ledger.counts
-    assert counts == {"emitted": len(legs), "rewritten": 0, "host": len(program.ledger) - len(legs), "refused": 0}
+    pools, softmaxes, sessions = EXPECTED[name]
+    assert (len(legs), len(hosts)) == (pools + 2 * softmaxes, sessions)
+    rest = len(program.ledger) - pools - softmaxes
+    assert program.ledger.counts == {"emitted": pools, "rewritten": softmaxes, "host": rest, "refused": 0}
     assert [row.node for row in program.ledger] == [node.name for node in plan.model.nodes]
     assert len({row.node for row in program.ledger}) == len(plan.model.proto.graph.node)
     assert all(row.reason for row in program.ledger)
@@ -57,5 +58,5 @@ def test_run_and_verify(name: str, light_models: dict[str, Path], target: FakeTa
 def test_weights_do_not_travel_between_sessions(light_models: dict[str, Path], target: FakeTarget) -> None:
     program = compile_model(light_models["light_resnet50"], target)
     hosts = [step for step in program.steps if isinstance(step, HostStep)]
-    assert [len(step.inputs) for step in hosts] == [1, 1, 1]
-    assert [len(step.outputs) for step in hosts] == [1, 1, 1]
+    assert [len(step.inputs) for step in hosts] == [1, 1, 1, 2, 2]
+    assert [len(step.outputs) for step in hosts] == [1, 1, 1, 1, 1]

@@ -215,7 +215,7 @@ def test_strict_lists_every_node_it_refuses() -> None:
         helper.make_node("Softmax", ["a"], ["y"], name="second"),
     ]
     with pytest.raises(LanefoldError) as caught:
-        plan_model(model_of(nodes, {"y": [None] * 4}), FakeTarget(), strict=True)
+        plan_model(model_of(nodes, {"y": [None] * 4}), FakeTarget(refused=("add",)), strict=True)
     assert [finding.place.node for finding in caught.value.diagnostics] == ["first", "second"]
     assert {finding.code for finding in caught.value.diagnostics} == {"ONNX-STRICT"}
     assert not caught.value.usage

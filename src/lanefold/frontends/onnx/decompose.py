@@ -9,14 +9,12 @@ from lanefold.frontends.onnx.pools import POOLS
 from lanefold.frontends.onnx.read import Model
 from lanefold.frontends.onnx.reduces import REDUCES
 from lanefold.frontends.onnx.searches import SEARCHES
-from lanefold.frontends.onnx.softmax import SOFTMAX
+from lanefold.frontends.onnx.softmaxes import SOFTMAXES
 from lanefold.frontends.onnx.spreading import SPREADING
 
-HANDLERS = {**POOLS, **REDUCES, **SEARCHES, **SPREADING, **SOFTMAX}
+HANDLERS = {**POOLS, **REDUCES, **SEARCHES, **SPREADING, **SOFTMAXES}
 
 _KEPT_ON_HOST = {
-    "LogSoftmax": "exponentials and logarithms are computed on the host",
-    "Hardmax": "indices of a maximum are found on the host",
     "MaxRoiPool": "windows that depend on data are pooled on the host",
     "LayerNormalization": "mean and variance stay with their quotient on the host",
     "InstanceNormalization": "mean and variance stay with their quotient on the host",

@@ -15,7 +15,7 @@ from lanefold.frontends.onnx.decompose import decompose
 from lanefold.frontends.onnx.elements import host_elements
 from lanefold.frontends.onnx.host import host_step, names_read
 from lanefold.frontends.onnx.nodes import Node
-from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, OnHost, Parts, Piece
+from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, OnHost, Parts, Piece, leg_pieces
 from lanefold.frontends.onnx.read import Model, Value
 from lanefold.host import HostStep
 from lanefold.program import Code, Ledger, LedgerRow, LegStep, Program, Step, Target, TensorInfo
@@ -104,7 +104,7 @@ def _lower(model: Model, target: Target, strict: bool, prefer: str) -> _Lowered:
             if isinstance(codes, OnHost):
                 outcome = codes
             else:
-                _take(lowered, node, parts, codes)
+                _take(model, lowered, node, parts, codes)
         if isinstance(outcome, OnHost):
             lowered.pieces.append(HostPiece(node.name, node, node.proto))
             lowered.rows.append(LedgerRow(node.name, node.op_type, "host", reason=outcome.reason))
@@ -115,31 +115,61 @@ def _lower(model: Model, target: Target, strict: bool, prefer: str) -> _Lowered:
     return lowered
 
 
+_Settled = tuple[list[Piece], dict[str, Code]]
+"""Pieces in order, and the code of those on the leg by name."""
+
+
 def _legal_parts(model: Model, target: Target, parts: Parts, prefer: str) -> tuple[Parts, dict[str, Code] | OnHost]:
     """The parts with their code; where the target refuses them, those with mappings of elements on the host."""
-    codes = _codes(model, target, parts.pieces, prefer)
-    other = host_elements(parts) if isinstance(codes, OnHost) else None
-    if other is None:
-        return parts, codes
-    again = _codes(model, target, other.pieces, prefer)
-    return (parts, codes) if isinstance(again, OnHost) else (other, again)
+    settled = _settled(model, target, parts.pieces, prefer)
+    other = host_elements(parts) if isinstance(settled, OnHost) else None
+    if other is not None:
+        again = _settled(model, target, other.pieces, prefer)
+        parts, settled = (parts, settled) if isinstance(again, OnHost) else (other, again)
+    if isinstance(settled, OnHost):
+        return parts, replace(settled, leg_family=parts.leg_family)
+    pieces, codes = settled
+    if not codes and parts.pieces:
+        # Steps that all run on the host are better left to it as the one node they came from.
+        refused = _lowered_piece(model, target, next(leg_pieces(parts.pieces)), prefer)
+        if isinstance(refused, OnHost):
+            return parts, replace(refused, leg_family=parts.leg_family)
+    return replace(parts, pieces=tuple(pieces)), codes
 
 
-def _codes(model: Model, target: Target, pieces: Iterable[Piece], prefer: str) -> dict[str, Code] | OnHost:
+def _settled(model: Model, target: Target, pieces: Iterable[Piece], prefer: str) -> _Settled | OnHost:
+    """The pieces that will run, with their code; a refused one gives way to those that stand for it."""
+    kept: list[Piece] = []
     codes: dict[str, Code] = {}
     for piece in pieces:
-        if isinstance(piece, LegPiece):
-            try:
-                codes[piece.name] = target.lower(piece.op, model.place(piece.node), prefer)
-            except LanefoldError as error:
-                if error.usage:
-                    raise
-                return OnHost(f"{target.name}: {error.diagnostics[0].message}")
-    return codes
+        if isinstance(piece, HostPiece):
+            kept.append(piece)
+            continue
+        made = _lowered_piece(model, target, piece, prefer)
+        if not isinstance(made, OnHost):
+            kept.append(piece)
+            codes[piece.name] = made
+            continue
+        others = _settled(model, target, piece.otherwise, prefer) if piece.otherwise else made
+        if isinstance(others, OnHost):
+            return made
+        kept += others[0]
+        codes.update(others[1])
+    return kept, codes
 
 
-def _take(lowered: _Lowered, node: Node, parts: Parts, codes: Mapping[str, Code]) -> None:
-    lowered.pieces += parts.pieces
+def _lowered_piece(model: Model, target: Target, piece: LegPiece, prefer: str) -> Code | OnHost:
+    try:
+        return target.lower(piece.op, model.place(piece.node), prefer)
+    except LanefoldError as error:
+        if error.usage:
+            raise
+        return OnHost(f"{target.name}: {error.diagnostics[0].message}")
+
+
+def _take(model: Model, lowered: _Lowered, node: Node, parts: Parts, codes: Mapping[str, Code]) -> None:
+    for piece in parts.pieces:
+        lowered.pieces += _fed(model, lowered, piece) if isinstance(piece, LegPiece) else [piece]
     lowered.codes.update(codes)
     lowered.types.update(parts.types)
     lowered.constants.update((tensor.name, tensor) for tensor in parts.constants)
@@ -160,6 +190,19 @@ def _take(lowered: _Lowered, node: Node, parts: Parts, codes: Mapping[str, Code]
             steps=() if whole else tuple(_told(piece, codes) for piece in parts.pieces),
         )
     )
+
+
+def _fed(model: Model, lowered: _Lowered, piece: LegPiece) -> list[Piece]:
+    """The piece behind host pieces that hand it the constants of the model among its inputs."""
+    made: list[Piece] = []
+    inputs = list(piece.inputs)
+    for place, name in enumerate(inputs):
+        if name in model.initializers:
+            inputs[place] = f"{piece.name}/{name}"
+            proto = helper.make_node("Identity", [name], [inputs[place]], name=inputs[place])
+            made.append(HostPiece(inputs[place], piece.node, proto))
+            lowered.types[inputs[place]] = lowered.types[name]
+    return [*made, replace(piece, inputs=tuple(inputs))]
 
 
 def _told(piece: Piece, codes: Mapping[str, Code]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import onnx
@@ -10,7 +10,9 @@ import onnx
 from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.read import Model
-from lanefold.ops import ArgReduce, Expand, Gather, Pool, Reduce, Softmax, TopK
+from lanefold.ops import ArgReduce, Expand, Gather, Iota, Pool, Reciprocal, Reduce, Softmax, TopK
+
+LegOp = Pool | Reduce | ArgReduce | TopK | Expand | Gather | Softmax | Reciprocal | Iota
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +28,17 @@ class Reference:
 class LegPiece:
     """One op for the leg with the tensors it reads and writes.
 
-    ``exact`` says that only one result is right.
+    ``exact`` says that only one result is right. ``otherwise`` takes the place of a piece that the target refuses.
     """
 
     name: str
     node: Node
-    op: Pool | Reduce | ArgReduce | TopK | Expand | Gather | Softmax
+    op: LegOp
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     reference: Reference
     exact: bool
+    otherwise: tuple[LegPiece | HostPiece, ...] = ()
 
     @property
     def result_dtypes(self) -> tuple[str, ...]:
@@ -47,20 +50,28 @@ class LegPiece:
     @property
     def operands(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Type names and extents of the inputs, in order."""
-        if isinstance(self.op, Gather):
-            return (self.op.dtype, self.op.input_shape), (self.op.index_dtype, self.op.indices_shape)
-        return ((self.op.dtype, self.op.vector_shape if isinstance(self.op, Expand) else self.op.input_shape),)
+        op = self.op
+        if isinstance(op, Iota):
+            return ()
+        if isinstance(op, Gather):
+            return (op.dtype, op.input_shape), (op.index_dtype, op.indices_shape)
+        if isinstance(op, Expand):
+            vector = (op.dtype, op.vector_shape)
+            return (vector,) if op.operator == "bypass" else ((op.dtype, op.input_shape), vector)
+        return ((op.dtype, op.input_shape),)
 
     @property
     def told(self) -> str:
         """What the op does, in a few words."""
         if isinstance(self.op, TopK):
             return f"{self.op.k} {'largest' if self.op.largest else 'smallest'}"
+        if isinstance(self.op, Expand) and self.op.operator != "bypass":
+            return f"{self.op.operator.replace('_', ' of ')} with a repeated vector"
         if isinstance(self.op, ArgReduce):
             return f"index of {self.op.operator}"
-        if isinstance(self.op, Expand | Gather | Softmax):
+        if isinstance(self.op, Expand | Gather | Softmax | Reciprocal | Iota):
             return type(self.op).__name__
-        return f"{self.op.operator} of {self.op.element}"
+        return f"{self.op.operator} of {self.op.element}" if self.op.element != "identity" else self.op.operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +86,27 @@ class HostPiece:
 Piece = LegPiece | HostPiece
 
 
+def leg_pieces(pieces: Iterable[Piece]) -> Iterator[LegPiece]:
+    """The pieces for the leg, each followed by those that may take its place."""
+    for piece in pieces:
+        if isinstance(piece, LegPiece):
+            yield piece
+            yield from leg_pieces(piece.otherwise)
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A node taken apart, in order: pieces, the types of tensors made for it, constants, a remark for the ledger."""
+    """A node taken apart, in order: pieces, the types of tensors made for it, constants, a remark for the ledger.
+
+    ``leg_family`` is false where a strict compilation lets the host have the node.
+    """
 
     pieces: tuple[Piece, ...]
     note: str
     types: tuple[tuple[str, onnx.TypeProto], ...] = ()
     constants: tuple[onnx.TensorProto, ...] = ()
     findings: tuple[Diagnostic, ...] = ()
+    leg_family: bool = True
 
 
 @dataclass(frozen=True, slots=True)

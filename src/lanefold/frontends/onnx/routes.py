@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lanefold.diagnostics import Place, Rule
 from lanefold.frontends.onnx.decompose import decompose
-from lanefold.frontends.onnx.pieces import LegPiece, OnHost
+from lanefold.frontends.onnx.elements import host_elements
+from lanefold.frontends.onnx.pieces import LegPiece, OnHost, Piece
 from lanefold.frontends.onnx.read import Model
 from lanefold.numerics.dtypes import nearest_names
 
@@ -45,9 +46,32 @@ def node_routes(model: Model, name: str, target: Any, prefer: str = "cost") -> N
     node, made = model.nodes[index], list(decompose(model))[index]
     if isinstance(made, OnHost):
         return NodeRoutes(name, node.op_type, made.reason, ())
-    pieces = tuple(
-        (piece.name, target.routes(piece.op, model.place(node), prefer))
-        for piece in made.pieces
-        if isinstance(piece, LegPiece)
-    )
-    return NodeRoutes(name, node.op_type, "", pieces)
+
+    def ask(piece: LegPiece) -> Sequence[Any]:
+        routes: Sequence[Any] = target.routes(piece.op, model.place(node), prefer)
+        return routes
+
+    pieces = _candidates(made.pieces, ask)
+    other = host_elements(made)
+    if other is not None and not any(_legal(candidates) for _, candidates in pieces):
+        pieces += _candidates(other.pieces, ask)
+    return NodeRoutes(name, node.op_type, "", tuple(pieces))
+
+
+_Candidates = list[tuple[str, Sequence[Any]]]
+
+
+def _candidates(pieces: Iterable[Piece], ask: Callable[[LegPiece], Sequence[Any]]) -> _Candidates:
+    """The routes of every leg piece; behind a piece without a legal one, those of what stands for it."""
+    found: _Candidates = []
+    for piece in pieces:
+        if isinstance(piece, LegPiece):
+            candidates = ask(piece)
+            found.append((piece.name, candidates))
+            if not _legal(candidates):
+                found += _candidates(piece.otherwise, ask)
+    return found
+
+
+def _legal(candidates: Sequence[Any]) -> bool:
+    return any(each.code is not None for each in candidates)

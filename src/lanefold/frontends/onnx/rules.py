@@ -70,6 +70,12 @@ PAD_ZERO_MAX = Rule(
     "ONNX operators: MaxPool, attribute pads",
     severity=Severity.WARNING,
 )
+MASKED_ROW = Rule(
+    "ONNX-MASKED-ROW",
+    "A row of a softmax keeps at least one number; a row of −inf alone has no maximum to subtract and gives NaN.",
+    "ONNX operators: Softmax, definition by exponentials",
+    severity=Severity.WARNING,
+)
 NO_EFFECT = Rule(
     "ONNX-NO-EFFECT",
     "An attribute that changes nothing in its node is reported.",

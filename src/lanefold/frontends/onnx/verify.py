@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.onnx.decompose import decompose
 from lanefold.frontends.onnx.elements import host_elements
-from lanefold.frontends.onnx.pieces import LegPiece, Parts, tensor_type
+from lanefold.frontends.onnx.pieces import LegPiece, Parts, leg_pieces, tensor_type
 from lanefold.frontends.onnx.read import Model, read_model
 from lanefold.host import open_session, run_session
 from lanefold.program import LegStep, Program, Step
@@ -195,8 +195,7 @@ def verify(
         if isinstance(parts, Parts)
         for form in (parts, host_elements(parts))
         if form is not None
-        for piece in form.pieces
-        if isinstance(piece, LegPiece)
+        for piece in leg_pieces(form.pieces)
     }
     rows: list[VerifyRow] = []
 
@@ -215,7 +214,11 @@ def verify(
 
 
 def _leg_rows(piece: LegPiece, inputs: Sequence[Array], made: Sequence[Array], tolerance: float) -> list[VerifyRow]:
-    feeds = dict(zip(piece.inputs, inputs, strict=True))
+    # A leg op sees elements in order, whatever extents the graph gives them; its reference has the op's extents.
+    feeds = {
+        name: np.asarray(value).reshape(shape)
+        for name, value, (_, shape) in zip(piece.inputs, inputs, piece.operands, strict=True)
+    }
     wanted, against = _reference(reference_model(piece), piece.outputs, feeds, piece.name)
     names = [piece.name] if len(made) == 1 else [f"{piece.name}: {output}" for output in piece.outputs]
     rows = []
