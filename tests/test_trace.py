@@ -168,6 +168,30 @@ def test_engines_take_no_turns_in_different_memories() -> None:
     assert placed(*apart).slots[1].start_ns == 0.0
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "memory", "generation", "turns"),
+    [
+        ("DVE", "Pool", "SB", "v2", True),
+        ("DVE", "Pool", "PSUM", "v2", False),
+        ("DVE", "Activation", "PSUM", "v2", True),
+        ("DVE", "Activation", "SB", "v2", False),
+        ("Activation", "Pool", "SB", "v2", False),
+        ("Activation", "Pool", "PSUM", "v2", False),
+        *(("DVE", other, memory, "v3", False) for other in ("Pool", "Activation") for memory in ("SB", "PSUM")),
+        *(("DVE", other, memory, "v4", False) for other in ("Pool", "Activation") for memory in ("SB", "PSUM")),
+    ],
+)
+def test_engines_that_share_a_memory_by_turns(first, second, memory, generation, turns) -> None:
+    """Vector and GpSimd in the state buffer, Vector and Scalar in PSUM, on v2 alone; both ways round."""
+    for engines in ((first, second), (second, first)):
+        items = []
+        for at, engine in enumerate(engines):
+            source, out = access(256, 2048 * at, memory=memory), access(8, 8192 + 64 * at, memory=memory)
+            items.append(Instruction("Max", (source,), (out,), {}, engine))
+        slots = placed(*items, generation=generation).slots
+        assert slots[1].start_ns == (slots[0].end_ns if turns else 0.0)
+
+
 def test_independent_instructions_overlap_in_detail() -> None:
     alike = (reduce(access(700), access(1, 4096)), reduce(access(700, 8192), access(1, 16384)))
     each = price(alike[0], "v3", "detailed")

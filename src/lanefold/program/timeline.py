@@ -211,7 +211,9 @@ def _chain(step: LegStep, number: int, model: str) -> list[Task]:
     reads, writes = (tuple(map(Region, names)) for names in (step.inputs, step.outputs))
     link = (Region(f"step {number}"),)
     return [
-        Task(row.instruction, row.engine, "instruction", span(row), (*reads, *link), (*writes, *link), details=facts(row))
+        Task(
+            row.instruction, row.engine, "instruction", span(row), (*reads, *link), (*writes, *link), details=facts(row)
+        )
         for row in step.code.cost(model)
     ]
 

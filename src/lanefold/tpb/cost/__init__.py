@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from lanefold.diagnostics import Rule
+from lanefold.diagnostics import Cure, Rule
 from lanefold.numerics.dtypes import by_name
 from lanefold.program.prices import CostRow
 from lanefold.tpb import isa
-from lanefold.tpb.cost.formulas import FILL, Sizes, formula
+from lanefold.tpb.binary.layout import check_generation
+from lanefold.tpb.cost.formulas import FILL, Formula, Sizes, formula
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.isa import timing
 from lanefold.tpb.patterns import Access
@@ -39,22 +40,23 @@ def model_name(model: str) -> str:
     Raises:
         LanefoldError: if there is no such model.
     """
-    chosen = model or MODELS[0]
-    if chosen not in MODELS:
-        raise RULE_MODEL.error(
-            f"there is no cost model {chosen!r}",
-            got=chosen,
-            allowed=", ".join(MODELS),
-            cures=[f"write {MODELS[0]}"],
-        )
-    return chosen
+    if isinstance(model, str) and model in ("", *MODELS):
+        return model or MODELS[0]
+    raise RULE_MODEL.error(
+        f"there is no cost model {model!r}",
+        got=repr(model),
+        allowed=", ".join(MODELS),
+        cures=[Cure(f"write {MODELS[0]}", {"model": MODELS[0]})],
+    )
 
 
-def start_up(start: int, engine: str, model: str) -> int:
-    """Start-up cycles of an instruction whose formula contains ``start`` of them."""
+def start_up(row: Formula, engine: str, model: str) -> int:
+    """Start-up cycles of an instruction before its work: those of its formula, or all of them under ``detailed``."""
     if model != "detailed":
-        return start
-    return max(start, timing.GPSIMD_START if engine == "Pool" else timing.VECTOR_START) + timing.ACCESS_START
+        return row.start
+    if row.starts_within:
+        return timing.ACCESS_START
+    return max(row.start, timing.GPSIMD_START if engine == "Pool" else timing.VECTOR_START) + timing.ACCESS_START
 
 
 def price(instruction: Instruction, generation: isa.Generation, model: str = "") -> CostRow:
@@ -65,13 +67,13 @@ def price(instruction: Instruction, generation: isa.Generation, model: str = "")
     innermost stride leaves the fast port rate. Source: NKI ISA reference, October 2025; architecture guides.
 
     Raises:
-        LanefoldError: if there is no such model.
+        LanefoldError: if there is no such model or generation.
     """
-    chosen = model_name(model)
+    chosen, generation = model_name(model), check_generation(generation)
     sizes = sizes_of(instruction, generation)
     row = formula(sizes)
-    engine = instruction.engine if instruction.engine in timing.CLOCK_GHZ[generation] else home(instruction.opcode)
-    start = start_up(row.start, engine, chosen)
+    engine = instruction.engine if instruction.engine in timing.CLOCK_GHZ[generation] else home(sizes)
+    start = start_up(row, engine, chosen)
     factor = 2 if chosen == "detailed" and generation == "v2" and _leaves_fast_port(instruction) else 1
     work = row.span(sizes)
     low, high = (max(timing.MINIMUM_INTERVAL, value * factor) for value in work)
@@ -96,14 +98,15 @@ def price_fill(access: Access, generation: isa.Generation, model: str = "", node
     """The price of setting on-chip elements to zero, on Vector.
 
     Raises:
-        LanefoldError: if there is no such model.
+        LanefoldError: if there is no such model or generation.
 
     Source: NKI ISA reference, October 2025, memset.
     """
-    chosen, engine = model_name(model), home("Max")
+    chosen, generation = model_name(model), check_generation(generation)
     sizes = Sizes(FILL, access.elements, pairs=access.dtype in ("bfloat16", "float16"))
+    engine = home(sizes)
     row = formula(sizes)
-    start = start_up(row.start, engine, chosen)
+    start = start_up(row, engine, chosen)
     work, _ = row.span(sizes)
     cycles = start + max(timing.MINIMUM_INTERVAL, work)
     return CostRow(
@@ -129,9 +132,11 @@ def _bound(start: int, work: float, factor: int) -> str:
     return "port" if factor == 2 else "streaming"
 
 
-def home(opcode: str) -> str:
-    """The engine that runs an opcode where the program binds it to none."""
-    return isa.BIR_BY_OPCODE[opcode].engine
+def home(sizes: Sizes) -> str:
+    """The engine that runs an instruction where the program binds it to none; Vector sets elements to zero."""
+    if sizes.cross_lane:
+        return isa.BIR_BY_OPCODE["Iota"].engine  # partitions are folded by the engine that counts and gathers
+    return isa.BIR_BY_OPCODE["Max" if sizes.opcode == FILL else sizes.opcode].engine
 
 
 def _data(instruction: Instruction) -> Access:
@@ -155,7 +160,7 @@ def sizes_of(instruction: Instruction, generation: isa.Generation) -> Sizes:
     if opcode == "Pool":
         return Sizes(opcode, instruction.ins[0].elements)
     if opcode != "TensorReduce":
-        return Sizes(opcode, _data(instruction).elements)
+        return Sizes(opcode, _data(instruction).elements, scalar=instruction.engine == "Activation")
     source, attributes = instruction.ins[0], instruction.attributes
     return Sizes(
         opcode,

@@ -67,11 +67,10 @@ def price_columns(
     pairs: npt.NDArray[np.bool_] | bool = False
     if opcode == "TensorReduce" and step == 1 and has_pairs(generation, operator, dtype, dtype):
         pairs = elements % 2 == 0
-    sizes = Sizes(opcode, elements, indices, axis in isa.BIR_CROSS_LANE_AXES, transposed, pairs)
-    row, engine = formula(sizes), home(opcode)
-    if sizes.opcode == "TensorReduce" and sizes.cross_lane:
-        engine = home("Iota")  # partitions are folded by the engine that counts and gathers
-    start = start_up(row.start, engine, chosen)
+    across = opcode == "TensorReduce" and axis in isa.BIR_CROSS_LANE_AXES
+    sizes = Sizes(opcode, elements, indices, across, transposed, pairs)
+    row, engine = formula(sizes), home(sizes)
+    start = start_up(row, engine, chosen)
     wide = abs(step) * by_name(dtype).bytes >= timing.PORT_STRIDE_BYTES
     slow = (elements > 1) & (chosen == "detailed" and generation == "v2" and wide)
     low, high = (np.asarray(value, np.float64) * (1 + slow) for value in row.span(sizes))

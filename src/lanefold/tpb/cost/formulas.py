@@ -24,6 +24,7 @@ class Sizes:
         cross_lane: whether a reduce folds partitions.
         transposed: whether a reduce transposes first.
         pairs: whether bfloat16 elements go through in pairs.
+        scalar: whether the Scalar engine runs it.
     """
 
     opcode: str
@@ -32,13 +33,15 @@ class Sizes:
     cross_lane: bool = False
     transposed: bool = False
     pairs: Number = False
+    scalar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
     """One row: cycles of streaming, least and greatest, and the words that say so.
 
-    ``start`` is start-up that the formula itself contains; ``published`` tells a vendor's formula from ours.
+    ``start`` is start-up that the formula itself contains, ``starts_within`` tells that its work contains all of it;
+    ``published`` tells a vendor's formula from ours.
     """
 
     low: Callable[[Sizes], Number]
@@ -46,6 +49,7 @@ class Formula:
     high: Callable[[Sizes], Number] | None = None
     start: int = 0
     published: bool = True
+    starts_within: bool = False
 
     def span(self, sizes: Sizes) -> tuple[Number, Number]:
         """Cycles of streaming, least and greatest."""
@@ -93,6 +97,7 @@ _OTHERS: dict[str, Formula] = {
         lambda s: _chunks(s) * (2 * _START + _chunk(s) + s.indices),
         lambda s: f"{_chunks(s)} x (2 x {_START} + {_chunk(s)} + {s.indices})",
         published=False,
+        starts_within=True,
     ),
 }
 
@@ -104,6 +109,8 @@ _OTHERS[FILL] = Formula(_paired, lambda s: f"{s.elements}" + (" / 2 (zeros of 16
 
 def formula(sizes: Sizes) -> Formula:
     """The row that holds for an instruction; source: NKI ISA reference, October 2025, and the project's model."""
+    if sizes.opcode == "Reciprocal" and sizes.scalar:
+        return _REDUCE
     if sizes.opcode != "TensorReduce":
         return _OTHERS[sizes.opcode]
     if sizes.cross_lane:
