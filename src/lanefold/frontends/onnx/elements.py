@@ -7,7 +7,7 @@ from dataclasses import replace
 import onnx
 from onnx import helper
 
-from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, Parts, Piece, Reference, tensor_type
+from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, Parts, Piece, tensor_type
 from lanefold.ops import Pool, Reduce
 from lanefold.ops.checks import is_float
 
@@ -44,23 +44,28 @@ def _mapping(piece: LegPiece, element: str, mapped: str) -> HostPiece:
 
 
 def _fold(piece: LegPiece, op: Pool | Reduce, mapped: str) -> LegPiece:
-    """The fold of mapped elements; its reference starts from magnitudes, which squares give by their root."""
-    source, start = piece.inputs[0], mapped
-    nodes = []
-    if op.element == "square":
-        start = f"{mapped}/root"
-        nodes.append(helper.make_node("Sqrt", [mapped], [start]))
-    for node in piece.reference.nodes:
-        copied = onnx.NodeProto()
-        copied.CopyFrom(node)
-        names = [start if name == source else name for name in copied.input]
-        del copied.input[:]
-        copied.input.extend(names)
-        nodes.append(copied)
+    """The fold of mapped elements, which are none below 0 and so their own magnitudes."""
+    node = piece.reference.nodes[-1]
+    copied = onnx.NodeProto()
+    copied.CopyFrom(node)
+    copied.op_type = "ReduceL1" if node.op_type == "ReduceSumSquare" else node.op_type
+    copied.input[0] = mapped
+    if copied.op_type.endswith("LpPool"):
+        copied = sums_magnitudes(copied)
     return replace(
         piece,
         name=f"{mapped}/fold",
         op=replace(op, element="identity"),
         inputs=(mapped, *piece.inputs[1:]),
-        reference=Reference(tuple(nodes), max(piece.reference.opset, 6), piece.reference.constants),
+        reference=replace(piece.reference, nodes=(copied,)),
     )
+
+
+def sums_magnitudes(node: onnx.NodeProto) -> onnx.NodeProto:
+    """A pooling by norms with p = 1 in place of its own p."""
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node)
+    kept = [each for each in proto.attribute if each.name != "p"]
+    del proto.attribute[:]
+    proto.attribute.extend([*kept, helper.make_attribute("p", 1)])
+    return proto

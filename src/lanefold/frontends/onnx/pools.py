@@ -9,6 +9,7 @@ from onnx import helper
 
 from lanefold.diagnostics import Diagnostic
 from lanefold.frontends.onnx import rules
+from lanefold.frontends.onnx.elements import sums_magnitudes
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.pieces import (
     HostPiece,
@@ -219,16 +220,17 @@ def _lp_pool(model: Model, node: Node) -> Parts | OnHost:
 
 def _root(model: Model, node: Node, pool: Pool, findings: tuple[Diagnostic, ...]) -> Parts:
     output = node.outputs[0]
-    squares, norm = f"{output}/squares", f"{output}/norm"
-    whole = _explicit(node, pool)
-    whole.output[0] = norm
+    squares, mapped = f"{output}/squares", f"{output}/mapped"
+    whole = sums_magnitudes(_explicit(node, pool))
+    whole.input[0], whole.output[0] = mapped, squares
+    source = node.inputs[0]
     piece = LegPiece(
         name=f"{node.name}/squares",
         node=node,
         op=pool,
-        inputs=(node.inputs[0],),
+        inputs=(source,),
         outputs=(squares,),
-        reference=Reference((whole, helper.make_node("Mul", [norm, norm], [squares])), max(model.opset, 7)),
+        reference=Reference((helper.make_node("Mul", [source, source], [mapped]), whole), max(model.opset, 7)),
         exact=False,
     )
     root = HostPiece(f"{node.name}/root", node, _named("Sqrt", squares, output, f"{node.name}/root"))

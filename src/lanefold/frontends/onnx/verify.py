@@ -26,7 +26,15 @@ TOLERANCE = 1e-5
 _REFERENCE_FORMAT = 8
 _WHOLE = "iub"
 """NumPy kinds whose values are whole: only one result is right, and they are told without fractions."""
-_EVALUATOR_REFUSALS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+_EVALUATOR_REFUSALS = (
+    AssertionError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 """What the evaluator of the onnx package raises for operators and types that it does not have."""
 
 
