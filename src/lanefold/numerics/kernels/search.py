@@ -35,7 +35,9 @@ def _insert(slots: Any, value: Any, filled: Any) -> None:
 
 
 @compiled
-def _one_by_one(memory: Any, table: Any, codec: Any, position: Any, total: Any, walk: Any, tile: Any, slots: Any) -> Any:
+def _one_by_one(
+    memory: Any, table: Any, codec: Any, position: Any, total: Any, walk: Any, tile: Any, slots: Any
+) -> Any:
     # The walk as it is written down: the first eight fill the slots, whatever they are.
     dims, strides, kept, index = walk
     limit = _LOWEST

@@ -17,11 +17,14 @@ from lanefold.numerics.kernels.steps import ADD, AVERAGE, MAX, MIN, above, below
 from lanefold.numerics.kernels.vector import (
     LANES,
     STREAM,
+    STRIP,
     add_block,
     add_block_bfloat16,
     add_block_float16,
     add_block_int8,
     add_block_uint8,
+    add_rows,
+    max_rows,
     max_run,
     min_run,
     peek,
@@ -264,19 +267,21 @@ def _row(op: Any, values: Any, at: Any, scale: Any, acc: Any) -> None:
 
 @compiled
 def _eight_rows(op: Any, values: Any, at: Any, acc: Any) -> None:
-    p0, p1, p2, p3, p4, p5, p6, p7 = at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7]
+    # Most often the eight rows after these follow at the same distance.
+    onward = 8 * (at[1] - at[0])
+    strips = acc.size // STRIP * STRIP
     if op == ADD:
-        for i in range(acc.size):
-            a = (acc[i] + peek(values, p0 + i, _ZERO)) + peek(values, p1 + i, _ZERO)
-            a = (a + peek(values, p2 + i, _ZERO)) + peek(values, p3 + i, _ZERO)
-            a = (a + peek(values, p4 + i, _ZERO)) + peek(values, p5 + i, _ZERO)
-            acc[i] = (a + peek(values, p6 + i, _ZERO)) + peek(values, p7 + i, _ZERO)
+        for left in range(0, strips, STRIP):
+            add_rows(values, at, left, onward, acc)
     else:
-        for i in range(acc.size):
-            a = above(above(acc[i], peek(values, p0 + i, _ZERO)), peek(values, p1 + i, _ZERO))
-            a = above(above(a, peek(values, p2 + i, _ZERO)), peek(values, p3 + i, _ZERO))
-            a = above(above(a, peek(values, p4 + i, _ZERO)), peek(values, p5 + i, _ZERO))
-            acc[i] = above(above(a, peek(values, p6 + i, _ZERO)), peek(values, p7 + i, _ZERO))
+        for left in range(0, strips, STRIP):
+            max_rows(values, at, left, onward, acc)
+    for i in range(strips, acc.size):
+        a = acc[i]
+        for k in range(8):
+            x = peek(values, at[k] + i, _ZERO)
+            a = a + x if op == ADD else above(a, x)
+        acc[i] = a
 
 
 @compiled

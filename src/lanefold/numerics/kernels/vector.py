@@ -147,6 +147,19 @@ def load(builder: Any, data: Any, position: Any) -> Any:
     return loaded
 
 
+AHEAD = 1024
+"""How many elements before their use the loops announce what they will read."""
+
+
+def _announce(builder: Any, data: Any, position: Any) -> None:
+    # Asks for a cache line early; an address outside the memory does no harm.
+    byte = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, _INT32, _INT32, _INT32])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call, unused-ignore]
+    place = builder.bitcast(builder.gep(data, [position]), byte)
+    builder.call(function, [place, *(ir.Constant(_INT32, number) for number in (0, 3, 1))])
+
+
 def _save(builder: Any, vector: Any, data: Any, position: Any) -> None:
     place = builder.gep(data, [position])
     builder.store(vector, builder.bitcast(place, _VECTOR.as_pointer())).align = 1
@@ -223,7 +236,10 @@ def _window(step: Step, spacing: int, side: int = 0) -> Any:
 
     def square(builder: Any, data: Any, shape: Any, a: Any) -> Any:
         first, _, _, _, down = shape
-        for _ in range(side):
+        for row in range(side):
+            if row < spacing:
+                for k in range(spacing):
+                    _announce(builder, data, builder.add(first, ir.Constant(first.type, AHEAD + k * LANES)))
             for vector in _fixed_row(builder, data, first, spacing, side):
                 a = step(builder, a, vector)
             first = builder.add(first, down)
@@ -326,6 +342,7 @@ def _run(step: Step) -> Any:
             with cgutils.for_range(builder, args[2]) as loop:  # type: ignore[no-untyped-call, unused-ignore]
                 first = builder.add(args[1], builder.mul(loop.index, ir.Constant(args[1].type, STREAM)))
                 for k, slot in enumerate(slots):
+                    _announce(builder, data, builder.add(first, ir.Constant(args[1].type, AHEAD + k * LANES)))
                     x = load(builder, data, builder.add(first, ir.Constant(args[1].type, k * LANES)))
                     builder.store(step(builder, builder.load(slot), x), slot)
             a = builder.load(slots[0])
@@ -346,6 +363,41 @@ def _smaller(builder: Any, a: Any, x: Any) -> Any:
 max_run = _run(exceeding)
 min_run = _run(_smaller)
 """Extremes where no running value is NaN, but for the sign of a zero."""
+
+STRIP = 4 * LANES
+"""Neighbouring values that `add_rows` and `max_rows` take at a time."""
+
+
+def _rows(step: Step) -> Any:
+    @intrinsic
+    def rows(typing: Any, values: Any, at: Any, left: Any, onward: Any, acc: Any) -> Any:
+        """Fold eight rows, which begin at ``at``, into 64 values of ``acc`` from ``left`` on, one row after another.
+
+        The rows ``onward`` elements further are asked for on the way.
+        """
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = data_of(context, builder, signature.args[0], args[0])
+            places = data_of(context, builder, signature.args[1], args[1], args[2].type)
+            running = data_of(context, builder, signature.args[4], args[4])
+            columns = [builder.add(args[2], ir.Constant(args[2].type, k * LANES)) for k in range(STRIP // LANES)]
+            folded = [load(builder, running, column) for column in columns]
+            for row in range(8):
+                place = builder.load(builder.gep(places, [ir.Constant(_INT32, row)]))
+                for k, column in enumerate(columns):
+                    here = builder.add(place, column)
+                    _announce(builder, data, builder.add(here, args[3]))
+                    folded[k] = step(builder, folded[k], load(builder, data, here))
+            for column, a in zip(columns, folded, strict=True):
+                _save(builder, a, running, column)
+            return context.get_dummy_value()
+
+        return types.void(values, at, left, onward, acc), generate
+
+    return rows
+
+
+add_rows, max_rows = _rows(_sum), _rows(exceeding)
 
 add_window_1, add_square_1x2, add_square_1x3 = (_window(_sum, 1, side) for side in (0, 2, 3))
 add_window_2, add_square_2x2, add_square_2x3 = (_window(_sum, 2, side) for side in (0, 2, 3))

@@ -20,6 +20,7 @@ from lanefold.tpb.binary.stream import as_stream
 from lanefold.tpb.machine import counting, tracing
 from lanefold.tpb.machine.execute import EXECUTORS
 from lanefold.tpb.machine.options import CHOICES, NUMERICS, Options, options
+from lanefold.tpb.machine.refusals import refusals
 from lanefold.tpb.machine.sync import Semaphores, run_together
 from lanefold.tpb.machine.tasks import Memories, Task, element_types, tasks
 
@@ -35,13 +36,6 @@ _NAN = Rule(
     "With nan_store=error no instruction may leave a NaN in memory.",
     "BIR simulator: a NaN marks uninitialised memory",
 )
-_COUNTS = Rule(
-    "TPB-MACHINE-COUNT",
-    "The machine executes bundles whose operands have element counts that fit together; of others no document says "
-    "what they write.",
-    "ISA headers: element counts per opcode",
-)
-
 _KEPT_STREAMS, _KEPT_BUNDLES = 64, 4096
 _CACHE_LINE = 64
 
@@ -109,11 +103,7 @@ class Machine:
         kept = self._kept.get(key)
         if kept is not None and kept[0] is memories.sbuf and kept[1] is memories.psum:
             return kept[2]
-        from lanefold.tpb.rules.check import count_errors, stream_errors
-
-        found = stream_errors(stream) if self.options.legality == "strict" else []
-        # What the rules only warn of, or are not asked about, still has no meaning that could be executed.
-        found = found or count_errors(stream, _COUNTS)
+        found = refusals(stream, self.options.legality)
         if found:
             raise LanefoldError(found)
         listed = _load_first(tasks(stream, memories, self._types), stream.opcodes)
