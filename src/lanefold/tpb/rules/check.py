@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import cache
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -161,19 +159,11 @@ def stream_errors(stream: Stream) -> list[Diagnostic]:
     return [finding for _, _, finding in sorted(found, key=lambda entry: entry[:2])]
 
 
-def count_errors(stream: Stream, rule: Rule) -> list[Diagnostic]:
-    """Findings, under another rule, on every bundle whose operands have element counts that do not fit together.
-
-    Bundles whose dim or axis has no meaning are left to the rules on numbers.
-    """
+def findings_of(stream: Stream, chosen: Callable[[Batch], Iterable[Check]]) -> list[Diagnostic]:
+    """Findings of some checks only, in stream order."""
     place = _placer(stream)
-    found = [
-        (index, replace(finding, code=rule.code, severity=rule.severity, rule=rule.text))
-        for batch in batches(stream)
-        for index, _, finding in _run(batch, counts.count_checks(batch.row, batch.generation), stream, place)
-        if counts.named(batch, int(np.searchsorted(batch.indices, index)))
-    ]
-    return [finding for _, finding in sorted(found, key=itemgetter(0))]
+    found = [found for batch in batches(stream) for found in _run(batch, chosen(batch), stream, place)]
+    return [finding for _, _, finding in sorted(found, key=lambda entry: entry[:2])]
 
 
 def _of_opcodes_and_bundles(

@@ -134,12 +134,6 @@ def _mismatch(batch: Batch, at: int, wanted: int, nums: list[int], text: str) ->
     )
 
 
-def named(batch: Batch, at: int) -> bool:
-    """Whether the fields of a bundle that say which elements are taken together hold numbers that do."""
-    fields = (field for field in ("pool_dim", "op_dim", "reduce_axis") if field in batch.row.allowed)
-    return all(int(batch.column(field)[at]) in batch.row.allowed[field] for field in fields)
-
-
 def _elements(count: int) -> str:
     return f"{count} element{'s' * (count != 1)}"
 
