@@ -409,7 +409,7 @@ LOWER_CALLS = (
         lower,
         Expand("bypass", (4, 9), (1,)),
         Expand("add", (4, 9), (1,)),
-        "the leg repeats a vector as it is; combining it with a tensor by add takes an instruction that it does not have",
+        "the leg repeats a vector as it is; combining it with a tensor by add takes an instruction it lacks",
         "repeat the vector by bypass and combine on the host",
         Expand("bypass", (4, 9), (1,)),
     ),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from lanefold.diagnostics import LanefoldError
+from lanefold.frontends.onnx.arithmetic import ARITHMETIC
 from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node
+from lanefold.frontends.onnx.norms import NORMS
 from lanefold.frontends.onnx.pieces import OnHost, Parts, at_node
 from lanefold.frontends.onnx.pools import POOLS
 from lanefold.frontends.onnx.read import Model
@@ -12,13 +14,10 @@ from lanefold.frontends.onnx.searches import SEARCHES
 from lanefold.frontends.onnx.softmaxes import SOFTMAXES
 from lanefold.frontends.onnx.spreading import SPREADING
 
-HANDLERS = {**POOLS, **REDUCES, **SEARCHES, **SPREADING, **SOFTMAXES}
+HANDLERS = {**POOLS, **REDUCES, **SEARCHES, **SPREADING, **SOFTMAXES, **NORMS, **ARITHMETIC}
 
 _KEPT_ON_HOST = {
     "MaxRoiPool": "windows that depend on data are pooled on the host",
-    "LayerNormalization": "mean and variance stay with their quotient on the host",
-    "InstanceNormalization": "mean and variance stay with their quotient on the host",
-    "GroupNormalization": "mean and variance stay with their quotient on the host",
 }
 
 

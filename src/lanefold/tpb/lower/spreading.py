@@ -150,7 +150,7 @@ def lower_expand(builder: Builder, op: Expand) -> str:
     """
     if op.operator != "bypass" or op.output_dtype != op.dtype:
         raise RULE_EXPAND.error(
-            f"Expand by {op.operator} from {op.dtype} to {op.output_dtype} combines or converts",
+            f"the leg repeats a vector as it is; {_more(op)} takes an instruction it lacks",
             got=f"{op.operator}, {op.dtype} to {op.output_dtype}",
             allowed="bypass, input and output of one type",
             place=Place(node=builder.node),
@@ -169,6 +169,13 @@ def lower_expand(builder: Builder, op: Expand) -> str:
         builder.note(f"{count} passes")
     builder.note("repeated by steps of 0")
     return "tensor_reduce (bypass)"
+
+
+def _more(op: Expand) -> str:
+    """What an Expand asks for beyond repetition."""
+    if op.operator == "bypass":
+        return f"casting {op.dtype} to {op.output_dtype}"
+    return f"combining it with a tensor by {op.operator}"
 
 
 def _copies(builder: Builder, dtype: str, block: _Block) -> None:
