@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 
@@ -11,6 +12,7 @@ import pytest
 
 from lanefold.diagnostics import LanefoldError
 from lanefold.tpb import Machine, Stream, decode
+from lanefold.tpb.machine.tracing import to_text
 from tests.numerics import scalar_model as model
 
 TAGS = {
@@ -587,6 +589,7 @@ def test_trace():
     records = []
     machine.run(stream(*words), trace=records.append)
     assert [told["instruction"] for told in records] == ["TensorReduceArithOp", "Pool"]
+    assert [(told["index"], told["opcode"], told["engine"]) for told in records] == [(0, 0x7C, ""), (1, 0x45, "")]
     first = records[0]
     assert first["reads"] == [
         {"operand": "src", "memory": "SB", "partitions": [0, 0], "bytes": [0, 23], "dtype": "float32", "elements": 6}
@@ -595,5 +598,52 @@ def test_trace():
     got = float(np.cumsum(values, dtype=np.float32)[-1])
     assert first["first"] == [got]
     assert first["ulp"] == abs(got - exact) / 8.0
+    assert first["reason"] == ""
     assert records[1]["first"] == [np.float32(0.3), 1e8]
     assert records[1]["ulp"] == 0.0
+
+
+def test_trace_tells_the_first_eight_results_and_why_there_is_no_distance():
+    machine = Machine("v2")
+    put(machine, 0, 0, np.arange(40, dtype=np.float32)[None])
+    put(machine, 0, 512, np.array([[math.inf, 1.0]], np.float32))
+    src = tensor(at(0, 0), (40,), (1,))
+    words = [
+        pool(1, 1.0, tensor(at(0, 0), (2, 1, 20), (1, 1, 2)), tensor(at(0, 1024), (20,), (1,))),
+        search(0x6C, src, at(0, 2048 + 28), (-1, 0), "float32", "float32", 1),
+        keys(at(0, 2048 + 28), -1, "float32", 1),
+        search(0x6E, src, at(0, 2112), (1, 1), "float32", "uint32", 1),
+        reduce(4, 1, tensor(at(0, 512), (2,), (1,)), tensor(at(0, 64), (1,), (1,))),
+        reduce(0x12, 1, src, tensor(at(0, 64), (1,), (1,))),
+    ]
+    records = []
+    machine.run(stream(*words), trace=records.append)
+    assert records[0]["first"] == [1, 3, 5, 7, 9, 11, 13, 15]
+    assert records[1]["first"] == [32, 33, 34, 35, 36, 37, 38, 39]
+    assert records[3]["first"] == [39, 38, 37, 36, 35, 34, 33, 32]
+    assert [told["ulp"] for told in records[1:]] == [None] * 5
+    assert [told["reason"] for told in records[1:]] == [
+        "elements are copied, nothing is computed",
+        "registers are loaded, nothing is written to memory",
+        "places are whole numbers, written exactly",
+        "no result is finite both here and in float64",
+        "no float64 fold stands for is_equal",
+    ]
+    assert [json.loads(line)["index"] for line in to_text(records, True).splitlines()] == [0, 1, 2, 3, 4, 5]
+    assert json.loads(to_text(records, False))[4]["first"] == ["inf"]
+
+
+@pytest.mark.parametrize(("axis", "count"), [(0, 12), (1, 3)])
+def test_trace_measures_a_cross_lane_average_from_the_true_mean(axis, count):
+    machine = Machine("v2")
+    values = np.random.default_rng(axis).standard_normal((3, 4)).astype(np.float32)
+    put(machine, 0, 0, values)
+    scale = np.float32(1 / count)
+    outs = 1 if axis == 0 else 4
+    word = across(1, axis, scale, tensor(at(0, 0), (4,), (1,)), tensor(at(0, 64), (outs,), (1,)), channels=3)
+    records = []
+    machine.run(stream(word), trace=records.append)
+    wanted = values.astype(np.float64).reshape(1, -1).mean(axis=1) if axis == 0 else values.astype(np.float64).mean(0)
+    got = take(machine, 0, 64, outs, np.float32)[0].astype(np.float64)
+    unit = np.ldexp(1.0, np.frexp(wanted)[1] - 24)
+    assert records[0]["ulp"] == pytest.approx((np.abs(got - wanted) / unit).max(), rel=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -94,3 +95,31 @@ def options(**chosen: object) -> Options:
                 cures=[Cure(f"{name}={allowed[0]!r}", {name: allowed[0]})],
             )
     return Options(**chosen)  # type: ignore[arg-type]
+
+
+_WORDS: dict[str, object] = {"true": True, "false": False}
+
+
+def from_texts(texts: Iterable[str]) -> dict[str, object]:
+    """Options from texts ``NAME=VALUE``; true and false stand for themselves.
+
+    Raises:
+        LanefoldError: TPB-MACHINE-OPTION for a text of any other form.
+    """
+    chosen: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            example = "pool_sum=lanes4" if name not in CHOICES else f"{name}={_spelt(CHOICES[name][0])}"
+            raise _OPTION.error(
+                f"{text!r} gives an option no value",
+                got=repr(text),
+                allowed="NAME=VALUE, with one of: " + ", ".join(CHOICES),
+                cures=[f"write {example}"],
+            )
+        chosen[name] = _WORDS.get(value, value)
+    return chosen
+
+
+def _spelt(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
