@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 import numpy as np
-import onnx
 from onnx import helper
 
 from lanefold.diagnostics import Diagnostic
 from lanefold.frontends.onnx import rules
-from lanefold.frontends.onnx.chains import FIRST_SET, WORK, Chain
+from lanefold.frontends.onnx.chains import FIRST_SET, WORK, Chain, element_of
 from lanefold.frontends.onnx.edges import Array
 from lanefold.frontends.onnx.nodes import Node
-from lanefold.frontends.onnx.pieces import LegPiece, OnHost, Parts, Reference, Source, leg_source
+from lanefold.frontends.onnx.pieces import (
+    HostPiece,
+    LegPiece,
+    OnHost,
+    Parts,
+    Reference,
+    Source,
+    leg_source,
+    tensor_type,
+)
 from lanefold.frontends.onnx.read import Model
 from lanefold.ops import ArgReduce, Softmax
 from lanefold.ops.checks import is_float
@@ -57,17 +66,13 @@ def _softmax(model: Model, node: Node) -> Parts | OnHost:
     _divided(chain, wide, op, result)
     steps = tuple(chain.pieces)
     if result != output:
-        chain.types[result] = _type(op)
+        chain.types[result] = tensor_type(WORK, op.input_shape)
     name = node.name if result == output else f"{node.name}/softmax"
     leg = LegPiece(name, node, op, (wide,), (result,), _reference(op, wide, result), exact=False, otherwise=steps)
     chain.pieces[:] = [*before, leg]
     chain.narrow(result, output, source.shape, source.dtype)
     note = f"softmax over axes {list(op.axes)} of {list(source.shape)}{_in_float32(source)}"
     return chain.parts(note, _masked_rows(model, node, op))
-
-
-def _type(op: Softmax) -> onnx.TypeProto:
-    return helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, op.input_shape)
 
 
 def _in_float32(source: Source) -> str:
@@ -126,21 +131,16 @@ def _hardmax(model: Model, node: Node) -> Parts | OnHost:
         first = 1
     op = ArgReduce("max", flat, first, dtype=source.dtype)
     chain, output = Chain(model, node), node.outputs[0]
-    narrow, wide = f"{output}/index", f"{output}/index64"
-    search = helper.make_node("ArgMax", [source.name], [wide], axis=op.axis)
-    cast = helper.make_node("Cast", [wide], [narrow], to=onnx.TensorProto.UINT32)
-    chain.types[narrow] = helper.make_tensor_type_proto(onnx.TensorProto.UINT32, op.output_shape)
-    chain.pieces.append(
-        LegPiece(
-            f"{node.name}/search",
-            node,
-            op,
-            (source.name,),
-            (narrow,),
-            Reference((search, cast), _REFERENCE_SET),
-            exact=True,
-        )
-    )
+    narrow = f"{output}/index"
+    chain.types[narrow] = tensor_type("uint32", op.output_shape)
+    search = _first_largest(node, op, source.name, narrow, f"{node.name}/search")
+    if source.dtype != WORK:
+        wide = f"{output}/wide"
+        chain.types[wide] = tensor_type(WORK, source.shape)
+        cast = helper.make_node("Cast", [source.name], [wide], name=f"{node.name}/wide", to=element_of(WORK))
+        again = _first_largest(node, replace(op, dtype=WORK), wide, narrow, f"{node.name}/wide/search")
+        search = replace(search, otherwise=(HostPiece(cast.name, node, cast), again))
+    chain.pieces.append(search)
     index = chain.cast("found", narrow, op.output_shape, "int64")
     along = [1] * len(flat)
     along[op.axis] = flat[op.axis]
@@ -153,6 +153,16 @@ def _hardmax(model: Model, node: Node) -> Parts | OnHost:
         chain.reshape("shape", ones, source.shape, dtype=source.dtype, into=output)
     note = f"first maximum over axes {list(axes)} of {list(source.shape)}; its index compared with all on the host"
     return chain.parts(note)
+
+
+def _first_largest(node: Node, op: ArgReduce, source: str, result: str, name: str) -> LegPiece:
+    """The index of the first maximum of every row."""
+    wide = f"{result}/int64"
+    nodes = (
+        helper.make_node("ArgMax", [source], [wide], axis=op.axis),
+        helper.make_node("Cast", [wide], [result], to=element_of(op.output_dtype)),
+    )
+    return LegPiece(name, node, op, (source,), (result,), Reference(nodes, _REFERENCE_SET), exact=True)
 
 
 def _masked_rows(model: Model, node: Node, op: Softmax) -> tuple[Diagnostic, ...]:
@@ -177,7 +187,7 @@ def _masked_rows(model: Model, node: Node, op: Softmax) -> tuple[Diagnostic, ...
             got=f"{count} rows of −inf alone",
             allowed="rows with at least one number",
             cures=[
-                f"mask with the least finite number, {np.finfo(WORK).min}, in place of −inf",
+                f"mask with the least finite number, {np.finfo(WORK).min!s}, in place of −inf",
                 f"leave each row of {mask.name} at least one element",
             ],
             place=model.place(node, node.inputs[0]),
