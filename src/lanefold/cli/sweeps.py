@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def sweep(
     spec: Annotated[Path, typer.Argument(help="Sweep file (TOML).")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Table: a .csv or .parquet file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Maps of cost and validity: a .html or .svg file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Maps of cost and validity: .html, .png or .svg file.")] = None,
     objective: Annotated[str, typer.Option(help="Find the least: cycles, ns or cycles_per_element.")] = "",
     workers: Annotated[int, typer.Option(help="Local worker processes; 0 runs in this one.")] = 0,
     scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.")] = "",
@@ -28,6 +28,10 @@ def sweep(
     """Price many shapes at once: every shape x layout x operation x element type x target x model."""
     from lanefold.sweeps import sweep as run_sweep
 
+    if plot is not None:
+        from lanefold.sweeps.plot import plot_file
+
+        plot_file(plot)
     table = run_sweep(
         spec,
         output,
@@ -83,5 +87,7 @@ def _cells(table: SweepTable, best: Best) -> list[object]:
     keys = table.columns[5 : table.columns.index("rows")]
     settings = ", ".join(f"{key} {row[key]}" for key in keys if row[key] != "")
     low, high = row["cycles_low"], row["cycles_high"]
-    spread = f"{row['cycles']:,.0f} ({'unknown bounds' if low is None else f'{low:,.0f} to {high:,.0f}'})"
+    spread = f"{row['cycles']:,.0f}"
+    if low != high:
+        spread += f" ({'unknown bounds' if low is None else f'{low:,.0f} to {high:,.0f}'})"
     return [*names, row["valid_rows"], row["valid_cols"], f"{best.value:.6g}", spread, settings, row["validity"]]

@@ -1,16 +1,18 @@
-"""Maps over two axes as SVG: numbers in colours, regions in colours of their own, one cell marked as the best."""
+"""Maps over two axes as one drawing plan, and its renderings: a page, a vector picture, a bitmap.
+
+The plan is a Vega-Lite specification, which vl-convert draws; neither needs a browser or a network.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
+from typing import Any
 
-_RAMP = ("#fde725", "#a0da39", "#4ac16d", "#1fa187", "#277f8e", "#365c8d", "#46327e", "#440154")
-"""Colours from the least number to the greatest (viridis, light is cheap)."""
 _PALETTE = ("#009e73", "#56b4e9", "#e69f00", "#cc79a7", "#0072b2", "#d55e00", "#f0e442", "#999999")
-"""Colours of regions without a colour of their own (Okabe and Ito)."""
+"""Colours of regions without a colour of their own; they stay apart for colour-blind readers (Okabe and Ito)."""
 COLOURS: Mapping[str, str] = {
     "calibrated": "#009e73",
     "interpolated": "#56b4e9",
@@ -31,9 +33,15 @@ COLOURS: Mapping[str, str] = {
 }
 """Colours of words that mean the same in every plot."""
 
-_LEFT, _TOP, _WIDE, _HIGH, _LEGEND = 58, 30, 380, 240, 36
-PANEL_WIDTH, PANEL_HEIGHT = _LEFT + _WIDE + 18, _TOP + _HIGH + 44 + _LEGEND
-"""Size of one map in pixels."""
+_WIDE, _HIGH, _LABELS = 340, 230, 10
+"""Width and height of a map in pixels, and most labels of an axis."""
+_LONGEST_BAR = 12.0
+"""Pixels of the bar over a cell that is not legal, at most."""
+_FINE, _FEW = 2.0, 4
+"""Pixels of a bitmap for each one of the plan, where it has only a few plots."""
+_HATCH, _RING = "M-1,1L1,-1", "circle"
+"""Signs of cells that are not legal, and of the best one."""
+_SIGNS = {"not legal": _HATCH, "best": _RING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Plot:
-    """Maps of one group side by side, with a heading, a line of words and what the group's best is."""
+    """Maps of the same cells side by side, with a heading, a line of words and what the group's best is."""
 
     title: str
     note: str
@@ -89,199 +97,176 @@ def number_text(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
-def _mix(share: float) -> str:
-    """The colour at a share of the ramp."""
-    place = min(max(share, 0.0), 1.0) * (len(_RAMP) - 1)
-    at = min(int(place), len(_RAMP) - 2)
-    parts = []
-    for offset in (1, 3, 5):
-        low, high = (int(_RAMP[at + more][offset : offset + 2], 16) for more in (0, 1))
-        parts.append(round(low + (high - low) * (place - at)))
-    return "#" + "".join(f"{part:02x}" for part in parts)
+def _ticks(values: Sequence[int]) -> list[int]:
+    """The values of an axis that are labelled: the ends, and evenly between them."""
+    if len(values) <= _LABELS:
+        return list(values)
+    return [values[at] for at in sorted({round(n * (len(values) - 1) / (_LABELS - 1)) for n in range(_LABELS)})]
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """Numbers to colours, by their logarithm."""
-
-    low: float
-    high: float
-
-    def colour(self, value: float) -> str:
-        if self.high <= self.low:
-            return _RAMP[0]
-        return _mix((math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low)))
+def _axis(values: Sequence[int], title: str, *, upwards: bool) -> dict[str, Any]:
+    """A band for each value, in order; ``upwards`` puts the first one at the bottom."""
+    ordered = list(reversed(values)) if upwards else list(values)
+    name = "row" if upwards else "col"
+    axis = {"title": title, "values": _ticks(values), "labelAngle": 0, "labelOverlap": True}
+    return {"field": name, "type": "ordinal", "scale": {"domain": ordered}, "axis": axis}
 
 
-def _scale(drawn: Map) -> _Scale | None:
-    values = [cell.value for cell in drawn.cells.values() if cell.value is not None and cell.value > 0]
-    return _Scale(min(values), max(values)) if values else None
-
-
-def _colours(drawn: Map) -> dict[str, str]:
-    words = list(dict.fromkeys(cell.region for cell in drawn.cells.values() if cell.region))
+def region_colours(drawn: Map) -> dict[str, str]:
+    """The colour of each region of a map; words that occur in all plots have the same one everywhere."""
+    words = sorted({cell.region for cell in drawn.cells.values() if cell.region})
     free = iter([colour for colour in _PALETTE if colour not in COLOURS.values()] + list(_PALETTE))
-    return {word: COLOURS[word] if word in COLOURS else next(free, _PALETTE[-1]) for word in sorted(words)}
+    return {word: COLOURS[word] if word in COLOURS else next(free, _PALETTE[-1]) for word in words}
 
 
-def _ticks(values: Sequence[int], most: int) -> list[int]:
-    """Places of the axis that are labelled: the ends, and evenly between them."""
-    if len(values) <= most:
-        return list(range(len(values)))
-    return sorted({round(step * (len(values) - 1) / (most - 1)) for step in range(most)})
-
-
-def _text(x: float, y: float, words: str, anchor: str = "start", extra: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{escape(words)}</text>'
-
-
-def _fill(drawn: Map, cell: Cell, scale: _Scale | None, colours: Mapping[str, str]) -> str:
+def _colour(drawn: Map, at: int) -> dict[str, Any]:
+    """The colours of the map of this number: of its numbers, by their logarithm, or of its regions."""
     if drawn.numbers:
-        known = scale is not None and cell.value is not None and cell.value > 0
-        return scale.colour(cell.value) if known and scale and cell.value else COLOURS["unknown"]
-    return colours.get(cell.region, COLOURS["unknown"])
+        numbers = [cell.value for cell in drawn.cells.values() if cell.value is not None and cell.value > 0]
+        low, high = min(numbers), max(numbers)
+        shown = [low, math.sqrt(low * high), high] if high > low else [low]
+        legend = {"title": None, "format": ".3~g", "values": shown, "gradientLength": 150, "labelOverlap": False}
+        scale = {"type": "log", "scheme": "viridis", "reverse": True, "domain": [low, high], "nice": False}
+        return {"field": f"number {at}", "type": "quantitative", "scale": scale, "legend": legend}
+    colours = region_colours(drawn)
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    return {"field": f"region {at}", "type": "nominal", "scale": scale, "legend": {"title": None}}
 
 
-def _cells(drawn: Map, scale: _Scale | None, colours: Mapping[str, str]) -> list[str]:
-    width, height = _WIDE / len(drawn.cols), _HIGH / len(drawn.rows)
-    found, barred = [], []
-    for (row, col), cell in drawn.cells.items():
-        x = _LEFT + drawn.cols.index(col) * width
-        y = _TOP + _HIGH - (drawn.rows.index(row) + 1) * height
-        box = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-        fill = _fill(drawn, cell, scale, colours)
-        found.append(f'<rect {box} fill="{fill}"><title>{escape(cell.says)}</title></rect>')
-        if not cell.legal:
-            barred.append(f"M{x:.1f} {y:.1f}h{width:.1f}v{height:.1f}h-{width:.1f}z")
-    if barred:
-        found.append(f'<path d="{"".join(barred)}" fill="url(#not-legal)" pointer-events="none"/>')
-    if drawn.best in drawn.cells:
-        row, col = drawn.best or (0, 0)
-        x = _LEFT + (drawn.cols.index(col) + 0.5) * width
-        y = _TOP + _HIGH - (drawn.rows.index(row) + 0.5) * height
-        found.append(f'<circle class="best" cx="{x:.1f}" cy="{y:.1f}" r="7"/>')
-        found.append(f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="9"/>')
-    return found
+def _layer(mark: Mapping[str, Any], keep: str, encoding: Mapping[str, Any]) -> dict[str, Any]:
+    return {"transform": [{"filter": keep}], "mark": dict(mark), "encoding": dict(encoding)}
 
 
-def _axes(drawn: Map) -> list[str]:
-    width, height = _WIDE / len(drawn.cols), _HIGH / len(drawn.rows)
-    found = [f'<rect x="{_LEFT}" y="{_TOP}" width="{_WIDE}" height="{_HIGH}" fill="none" stroke="#888"/>']
-    found += [
-        _text(_LEFT + (at + 0.5) * width, _TOP + _HIGH + 14, f"{drawn.cols[at]}", "middle")
-        for at in _ticks(drawn.cols, 8)
-    ]
-    found += [
-        _text(_LEFT - 5, _TOP + _HIGH - (at + 0.5) * height + 4, f"{drawn.rows[at]}", "end")
-        for at in _ticks(drawn.rows, 8)
-    ]
-    found.append(_text(_LEFT + _WIDE / 2, _TOP + _HIGH + 30, drawn.axes[1], "middle"))
-    middle = _TOP + _HIGH / 2
-    found.append(_text(13, middle, drawn.axes[0], "middle", f' transform="rotate(-90 13 {middle:.0f})"'))
-    return found
+def _sign(word: str, signs: Sequence[str], mark: Mapping[str, Any]) -> dict[str, Any]:
+    scale = {"domain": list(signs), "range": [_SIGNS[each] for each in signs]}
+    shape = {"datum": word, "scale": scale, "legend": {"title": None}}
+    return _layer({"type": "point", "filled": False, **mark}, f"datum[{json.dumps(word)}]", {"shape": shape})
 
 
-class _Legend:
-    """Signs with their words, from left to right and then in the next line."""
-
-    def __init__(self, x: float) -> None:
-        self.x, self.y = x, _TOP + _HIGH + 44.0
-        self.parts: list[str] = []
-
-    def add(self, word: str, sign: Callable[[float, float], str]) -> None:
-        wide = 27 + 5.9 * len(word)
-        if self.x + wide > _LEFT + _WIDE + 14:
-            self.x, self.y = float(_LEFT), self.y + 17
-        self.parts += [sign(self.x, self.y), _text(self.x + 15, self.y + 10, word)]
-        self.x += wide
-
-
-def _square(fill: str) -> Callable[[float, float], str]:
-    return lambda x, y: f'<rect x="{x:.1f}" y="{y:.1f}" width="11" height="11" fill="{fill}"/>'
+def _values(plot: Plot) -> list[dict[str, Any]]:
+    """One record per cell, with the number or region that each map colours it by."""
+    records: dict[tuple[int, int], dict[str, Any]] = {}
+    for at, drawn in enumerate(plot.maps):
+        for (row, col), cell in drawn.cells.items():
+            made = {"row": row, "col": col, "not legal": not cell.legal, "best": (row, col) == drawn.best}
+            record = records.setdefault((row, col), {**made, "says": cell.says})
+            if not drawn.numbers:
+                record[f"region {at}"] = cell.region
+            elif cell.value is not None and cell.value > 0:
+                record[f"number {at}"] = cell.value
+    return list(records.values())
 
 
-def _circle(x: float, y: float) -> str:
-    return f'<circle class="best" cx="{x + 6:.1f}" cy="{y + 5.5:.1f}" r="4.5"/>'
+def _map(drawn: Map, at: int) -> dict[str, Any]:
+    """One map: cells in their colours, bars over those that are not legal, a ring around the best."""
+    cells = drawn.cells.values()
+    found = {"not legal": any(not cell.legal for cell in cells), "best": drawn.best in drawn.cells}
+    signs = [word for word in _SIGNS if found[word]]
+    known = f'isValid(datum["number {at}"])' if drawn.numbers else "true"
+    numbered = [cell.value is not None and cell.value > 0 for cell in cells]
+    layers = []
+    if any(numbered) or not drawn.numbers:
+        layers.append(_layer({"type": "rect"}, known, {"color": _colour(drawn, at)}))
+    if drawn.numbers and not all(numbered):
+        unknown = {"datum": "unknown", "scale": {"range": [COLOURS["unknown"]]}, "legend": {"title": None}}
+        layers.append(_layer({"type": "rect"}, f"!{known}", {"fill": unknown}))
+    if found["not legal"]:
+        side = min(_WIDE / len(drawn.cols), _HIGH / len(drawn.rows), _LONGEST_BAR)
+        bars = {"stroke": "#333", "strokeWidth": 1, "opacity": 0.75, "size": side**2}
+        layers.append(_layer({"type": "rect", "color": "#fff", "opacity": 0.45}, 'datum["not legal"]', {}))
+        layers.append(_sign("not legal", signs, bars))
+    if found["best"]:
+        layers.append(_sign("best", signs, {"stroke": "#fff", "strokeWidth": 5, "size": 170, "opacity": 1}))
+        layers.append(_sign("best", signs, {"stroke": "#000", "strokeWidth": 2.5, "size": 170, "opacity": 1}))
+    return {
+        "title": drawn.title,
+        "width": _WIDE,
+        "height": _HIGH,
+        "encoding": {
+            "x": _axis(drawn.cols, drawn.axes[1], upwards=False),
+            "y": _axis(drawn.rows, drawn.axes[0], upwards=True),
+            "tooltip": {"field": "says", "type": "nominal"},
+        },
+        "layer": layers,
+    }
 
 
-def _ramp(scale: _Scale) -> list[str]:
-    steps, each, y = 40, 3, _TOP + _HIGH + 44
-    found = [
-        f'<rect x="{_LEFT + step * each}" y="{y}" width="3.2" height="10" fill="{_mix(step / (steps - 1))}"/>'
-        for step in range(steps)
-    ]
-    middle = math.sqrt(scale.low * scale.high)
-    for share, value in ((0.0, scale.low), (0.5, middle), (1.0, scale.high)):
-        found.append(_text(_LEFT + share * steps * each, y + 22, number_text(value), "middle"))
-    return found
+_CONFIG: Mapping[str, Any] = {
+    "background": "#fff",
+    "font": "sans-serif",
+    "view": {"stroke": "#888"},
+    "title": {"anchor": "start", "fontSize": 13, "subtitleFontSize": 12, "subtitleColor": "#444"},
+    "axis": {"domain": False, "ticks": False, "grid": False, "labelFontSize": 11, "titleFontWeight": "normal"},
+    "aria": False,
+    "legend": {
+        "symbolType": "square",
+        "orient": "bottom",
+        "direction": "horizontal",
+        "labelFontSize": 11,
+        "columns": 4,
+        "labelLimit": 220,
+    },
+    "scale": {"bandPaddingInner": 0, "bandPaddingOuter": 0},
+    "range": {"category": list(_PALETTE)},
+}
 
 
-def _legend(drawn: Map, scale: _Scale | None, colours: Mapping[str, str]) -> list[str]:
-    ramp = _ramp(scale) if drawn.numbers and scale is not None else []
-    legend = _Legend(_LEFT + (150 if ramp else 0))
-    if drawn.numbers and any(cell.value is None for cell in drawn.cells.values()):
-        legend.add("unknown", _square(COLOURS["unknown"]))
-    for word, colour in colours.items():
-        legend.add(word, _square(colour))
-    if any(not cell.legal for cell in drawn.cells.values()):
-        legend.add("not legal", _square("url(#not-legal)"))
-    if drawn.best in drawn.cells:
-        legend.add("best", _circle)
-    return [*ramp, *legend.parts]
+def specification(plot: Plot) -> dict[str, Any]:
+    """The maps of one group side by side as a Vega-Lite specification that holds its data."""
+    best = "; ".join(f"{name} {value}" for name, value in plot.facts.items() if value)
+    lines = [text for text in (plot.note, best) if text]
+    return {
+        "title": {"text": plot.title, "subtitle": lines, "fontSize": 15},
+        "data": {"values": _values(plot)},
+        "hconcat": [_map(drawn, at) for at, drawn in enumerate(plot.maps)],
+        "resolve": {"scale": {"color": "independent", "fill": "independent", "shape": "independent"}},
+        "spacing": 24,
+    }
 
 
-def map_svg(drawn: Map) -> str:
-    """One map as the inside of an SVG picture."""
-    scale, colours = _scale(drawn), _colours(drawn)
-    parts = [_text(_LEFT, 18, drawn.title, extra=' class="head"'), *_cells(drawn, scale, colours), *_axes(drawn)]
-    return "\n".join([*parts, *_legend(drawn, scale, colours)])
+def plan(title: str, facts: Mapping[str, str], plots: Iterable[Plot]) -> dict[str, Any]:
+    """All groups below one another, under a heading, as one Vega-Lite specification."""
+    head = [f"{name}: {value}" for name, value in facts.items()]
+    return {
+        "title": {"text": title, "subtitle": head, "fontSize": 18, "offset": 16},
+        "vconcat": [specification(plot) for plot in plots],
+        "spacing": 36,
+        "padding": 16,
+        "config": dict(_CONFIG),
+    }
 
 
-DEFINITIONS = """\
-<defs><pattern id="not-legal" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
-<rect width="6" height="6" fill="#fff" fill-opacity="0.55"/><line x1="0" y1="0" x2="0" y2="6" stroke="#444"
-stroke-opacity="0.5" stroke-width="1.6"/></pattern></defs>"""
-STYLE = """\
-text { font: 11px system-ui, sans-serif; fill: #222; }
-text.head { font-weight: 600; font-size: 13px; }
-.best { fill: none; stroke: #000; stroke-width: 2; }
-.ring { fill: none; stroke: #fff; stroke-width: 2; }"""
+def picture(title: str, facts: Mapping[str, str], plots: Sequence[Plot], kind: str) -> bytes:
+    """All plots in one picture, ``svg`` or ``png``; needs vl-convert."""
+    import vl_convert
+
+    drawing = plan(title, facts, plots)
+    if kind == "svg":
+        return vl_convert.vegalite_to_svg(drawing, allowed_base_urls=[]).encode()
+    scale = _FINE if len(plots) <= _FEW else 1.0
+    return vl_convert.vegalite_to_png(drawing, scale=scale, allowed_base_urls=[])
 
 
-def plot_svg(plots: Sequence[Plot]) -> str:
-    """All plots below one another in one SVG picture that needs nothing else."""
-    wide = max(len(plot.maps) for plot in plots) * PANEL_WIDTH + 20
-    high = PANEL_HEIGHT + 46
-    parts = []
-    for at, plot in enumerate(plots):
-        inside = [_text(10, 22, plot.title, extra=' class="head"'), _text(10, 38, plot.note)]
-        for column, drawn in enumerate(plot.maps):
-            inside.append(f'<g transform="translate({10 + column * PANEL_WIDTH} 46)">{map_svg(drawn)}</g>')
-        parts.append(f'<g transform="translate(0 {at * high})">' + "\n".join(inside) + "</g>")
-    size = f'width="{wide}" height="{high * len(plots)}" viewBox="0 0 {wide} {high * len(plots)}"'
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">\n<style>{STYLE}</style>\n{DEFINITIONS}\n'
-        f'<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
-    )
-
-
-def plot_page(title: str, facts: Mapping[str, str], plots: Sequence[Plot]) -> str:
-    """All plots as one HTML page that needs no other file and no network."""
+def page(title: str, facts: Mapping[str, str], plots: Sequence[Plot]) -> str:
+    """All plots as one HTML page that needs no other file and no network; needs vl-convert."""
+    import vl_convert
     from jinja2 import Environment, PackageLoader
 
     loader = PackageLoader("lanefold.report", "templates")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.get_template("plots.html.j2")
-    drawn = [(plot, [(each.title, map_svg(each)) for each in plot.maps]) for plot in plots]
+    drawn = [{**specification(plot), "title": "", "config": dict(_CONFIG)} for plot in plots]
     heads = list(dict.fromkeys(name for plot in plots for name in plot.facts))
     return template.render(
         title=title,
         facts=facts,
-        plots=drawn,
+        plots=plots,
         heads=heads,
-        width=PANEL_WIDTH,
-        height=PANEL_HEIGHT,
-        style=STYLE,
-        definitions=DEFINITIONS,
+        drawings=_script(drawn),
+        library=vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script"),
     )
+
+
+def _script(value: object) -> str:
+    """JSON that can stand in a script element."""
+    return json.dumps(value, separators=(",", ":")).replace("</", "<\\/").replace("<!--", "<\\!--")

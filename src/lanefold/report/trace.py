@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lanefold.diagnostics import Place, Rule
+from lanefold import arguments
+from lanefold.diagnostics import Rule
+from lanefold.program.files import write_whole
 from lanefold.program.timeline import Slot, Timeline
 
 if TYPE_CHECKING:
@@ -94,19 +96,7 @@ def write_trace(program: Program | PtoProgram, path: str | Path, *, drawn: str =
     Raises:
         LanefoldError: TRACE-OUTPUT if the file cannot be written, and as the timeline of the program.
     """
-    file = Path(path)
+    file = arguments.path("write_trace", "path", path, "trace.json")
     text = json.dumps(trace(_timeline(program, drawn, options), program.name or "program"), allow_nan=False)
-    staged = file.with_name(f".{file.name}.part")
-    try:
-        staged.write_text(text + "\n", encoding="utf-8")
-        staged.replace(file)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise OUTPUT.error(
-            f"{file} cannot be written: {error.strerror or error}",
-            got=str(file),
-            allowed="a place where this user may write",
-            cures=["choose another file"],
-            place=Place(file=str(file)),
-        ) from None
+    write_whole(file, (text + "\n").encode(), OUTPUT)
     return file

@@ -11,12 +11,13 @@ import numpy as np
 
 from lanefold.diagnostics import Place, Rule
 from lanefold.sweeps.axes import Shapes
-from lanefold.sweeps.store import OUTPUT, cannot_write
+from lanefold.sweeps.store import OUTPUT, cannot_write, check_writable
 from lanefold.sweeps.table import Part, SweepTable
 
 EXTRA = Rule(
     "SWEEP-EXTRA",
-    "Parquet files and sweeps over many workers need the extra packages of lanefold[scale].",
+    "Parquet files and sweeps over many workers need the extra packages of lanefold[scale], plots those of "
+    "lanefold[plot].",
     "Sweeps",
     usage=True,
 )
@@ -24,13 +25,13 @@ _BLOCK = 1 << 15
 """Rows that become text at a time."""
 
 
-def missing_extra(what: str, package: str) -> Exception:
+def missing_extra(what: str, package: str, extra: str = "scale") -> Exception:
     """The error of a package that is not installed."""
     return EXTRA.error(
         f"{what} need the package {package}, which is not installed",
         got=f"no {package}",
         allowed=f"{package} installed beside lanefold",
-        cures=["pip install lanefold[scale]"],
+        cures=[f"pip install lanefold[{extra}]"],
     )
 
 
@@ -38,19 +39,22 @@ def writer_of(path: Path) -> Callable[[SweepTable, Path], None]:
     """The function that writes a file of this name.
 
     Raises:
-        LanefoldError: SWEEP-OUTPUT for another ending than .csv and .parquet, SWEEP-EXTRA where pyarrow is missing.
+        LanefoldError: SWEEP-OUTPUT for another ending than .csv and .parquet or a place that cannot be written,
+            SWEEP-EXTRA where pyarrow is missing.
     """
     if path.suffix == ".csv":
+        check_writable(path)
         return write_csv
     if path.suffix == ".parquet":
+        check_writable(path)
         if find_spec("pyarrow") is None:
             raise missing_extra("Parquet files", "pyarrow")
         return write_parquet
     raise OUTPUT.error(
-        f"{path} ends in {path.suffix!r}",
+        f"{path} ends in {path.suffix!r}" if path.suffix else f"{path} has no ending",
         got=str(path),
         allowed="a name that ends in .csv or .parquet",
-        cures=[f"write to {path.with_suffix('.csv')}"],
+        cures=[f"write to {path.with_suffix('.csv') if path.name else 'sweep.csv'}"],
         place=Place(file=str(path)),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ import numpy.typing as npt
 from lanefold import __version__
 from lanefold.diagnostics import Place
 from lanefold.pto.cost import cost
-from lanefold.report.plots import Cell, Map, Plot, number_text, plot_page, plot_svg
+from lanefold.report.plots import Cell, Map, Plot, number_text, page, picture
 from lanefold.sweeps.axes import Ints
+from lanefold.sweeps.files import missing_extra
 from lanefold.sweeps.group import VALIDITIES
 from lanefold.sweeps.pto import arguments_of
-from lanefold.sweeps.store import OUTPUT, cannot_write
+from lanefold.sweeps.store import OUTPUT, cannot_write, check_writable
 from lanefold.sweeps.table import Best, Part, SweepTable
 from lanefold.sweeps.tpb import TpbSet
 
@@ -23,6 +25,8 @@ ROWS, COLUMNS = 20, 28
 """Most rows and columns of a map; of longer axes some values are drawn, evenly spaced."""
 GROUPS = 24
 """Most groups that are drawn."""
+ENDINGS = (".html", ".png", ".svg")
+"""What a plot's file may end in."""
 
 
 def _thin(values: Ints, most: int, kept: int | None) -> list[int]:
@@ -110,6 +114,8 @@ def _facts(best: Best) -> dict[str, str]:
         shape += f" in {row['rows']} x {row['cols']}"
     numbers = {name: number_text(float(str(row[name]))) for name in ("cycles", "cycles_per_element")}
     spread = "" if row["cycles_low"] is None else f" ({_cycles(row, 'low')} to {_cycles(row, 'high')})"
+    if row["cycles_low"] == row["cycles_high"]:
+        spread = ""
     return {
         "best shape": shape,
         "cycles": numbers["cycles"] + spread,
@@ -150,35 +156,54 @@ def plots(table: SweepTable, objective: str = "cycles_per_element") -> list[Plot
 
 
 def write_plot(table: SweepTable, path: str | Path, objective: str = "") -> Path:
-    """Writes the plots of a sweep as one HTML page, or as one SVG picture; neither needs any other file.
+    """Writes the plots of a sweep as one page or picture that needs no other file, whole or not at all.
 
     Args:
         table: the sweep.
-        path: a file that ends in ``.html`` or ``.svg``.
+        path: a file that ends in ``.html``, ``.png`` or ``.svg``.
         objective: what the best shape has least of: that of the sweep, or cycles per element, where left out.
 
     Raises:
-        LanefoldError: SWEEP-OUTPUT for another ending, or a place that cannot be written.
+        LanefoldError: SWEEP-OUTPUT for another ending, or a place that cannot be written; SWEEP-EXTRA without the
+            package that draws.
     """
-    file = Path(path)
-    if file.suffix not in (".html", ".svg"):
-        raise OUTPUT.error(
-            f"{file} ends in {file.suffix!r}",
-            got=str(file),
-            allowed="a name that ends in .html or .svg",
-            cures=[f"write to {file.with_suffix('.html')}", f"write to {file.with_suffix('.svg')}"],
-            place=Place(file=str(file)),
-        )
+    file = plot_file(path)
     wanted = objective or table.space.spec.objective or "cycles_per_element"
     drawn = plots(table, wanted)
-    text = plot_svg(drawn) if file.suffix == ".svg" else plot_page("Sweep", _head(table, wanted, drawn), drawn)
+    head = _head(table, wanted, drawn)
+    if file.suffix == ".html":
+        content = page("Sweep", head, drawn).encode()
+    else:
+        content = picture("Sweep", head, drawn, file.suffix[1:])
     staged = file.with_name(f".{file.name}.part")
     try:
-        staged.write_text(text, encoding="utf-8")
+        staged.write_bytes(content)
         staged.replace(file)
     except OSError as error:
         staged.unlink(missing_ok=True)
         raise cannot_write(file, error.strerror or str(error)) from None
+    return file
+
+
+def plot_file(path: str | Path) -> Path:
+    """The file of a plot, checked before anything is computed.
+
+    Raises:
+        LanefoldError: SWEEP-OUTPUT for another ending or a folder that cannot be written to, SWEEP-EXTRA without the
+            package that draws.
+    """
+    file = Path(path)
+    if file.suffix not in ENDINGS:
+        raise OUTPUT.error(
+            f"{file} ends in {file.suffix!r}" if file.suffix else f"{file} has no ending",
+            got=str(file),
+            allowed=f"a name that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}",
+            cures=[f"write to {file.with_suffix(ending) if file.name else 'plot' + ending}" for ending in ENDINGS],
+            place=Place(file=str(file)),
+        )
+    check_writable(file)
+    if find_spec("vl_convert") is None:
+        raise missing_extra("Plots", "vl-convert-python", "plot")
     return file
 
 

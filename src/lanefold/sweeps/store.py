@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -15,7 +16,14 @@ from lanefold.sweeps.space import Chunk, Space
 
 OUTPUT = Rule(
     "SWEEP-OUTPUT",
-    "The table is written to a .csv or .parquet file in a place that can be written.",
+    "A table is written to a .csv or .parquet file and a plot to a .html, .png or .svg file, in places that can be "
+    "written.",
+    "Sweeps",
+    usage=True,
+)
+RESUME = Rule(
+    "SWEEP-RESUME",
+    "An interrupted sweep goes on with the same configurations, the same version and the same output.",
     "Sweeps",
     usage=True,
 )
@@ -44,18 +52,19 @@ class Store:
         output: the file that the table will be written to; None keeps everything in memory only.
 
     Raises:
-        LanefoldError: SWEEP-OUTPUT if the place cannot be written.
+        LanefoldError: SWEEP-OUTPUT if the place cannot be written, SWEEP-RESUME if it holds chunks of another sweep.
     """
 
     def __init__(self, space: Space, output: Path | None) -> None:
         self.space = space
         self.found: dict[int, Evaluated] = {}
         self.folder = output.with_name(f"{output.name}.parts") / space.digest if output else None
-        if self.folder is not None:
+        if self.folder is not None and output is not None:
+            _check_other_sweeps(self.folder, output)
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise cannot_write(output or self.folder, error.strerror or str(error)) from None
+                raise cannot_write(output, error.strerror or str(error)) from None
             self._read()
         self.resumed = len(self.found)
 
@@ -103,6 +112,40 @@ class Store:
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.folder.parent.is_dir() and not any(self.folder.parent.iterdir()):
             self.folder.parent.rmdir()
+
+
+def _check_other_sweeps(folder: Path, output: Path) -> None:
+    others = [each for each in folder.parent.glob("*/*.npz") if each.parent != folder]
+    if not others:
+        return
+    digests = sorted({each.parent.name for each in others})
+    raise RESUME.error(
+        f"{folder.parent} holds {len(others)} finished chunks of another sweep, {', '.join(digests)}",
+        got=f"sweep {folder.name}",
+        allowed=f"sweep {' or '.join(digests)}, with the sweep file and the version of lanefold it was started with",
+        cures=[
+            f"remove {folder.parent} to start anew",
+            "take the changes of the sweep file back to go on",
+            f"write to another file than {output}",
+        ],
+        place=Place(file=str(folder.parent)),
+    )
+
+
+def check_writable(path: Path) -> None:
+    """Whether a file of this name can be written; the folder it goes to is made where it does not exist.
+
+    Raises:
+        LanefoldError: SWEEP-OUTPUT if not.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error.strerror or str(error)) from None
+    if path.is_dir():
+        raise cannot_write(path, "it is a folder")
+    if not os.access(path.parent, os.W_OK):
+        raise cannot_write(path, "its folder may not be written")
 
 
 def cannot_write(path: Path, reason: str) -> Exception:

@@ -205,10 +205,11 @@ class SweepTable:
         return np.concatenate(found)
 
     def write_plot(self, path: str | Path, objective: str = "") -> Path:
-        """Writes maps of cost, validity and bounds over the shapes, as a ``.html`` page or a ``.svg`` picture.
+        """Writes maps of cost, validity and bounds over the shapes: a ``.html`` page, a ``.png`` or ``.svg`` picture.
 
         Raises:
-            LanefoldError: SWEEP-OUTPUT for another ending, or a place that cannot be written.
+            LanefoldError: SWEEP-OUTPUT for another ending, or a place that cannot be written; SWEEP-EXTRA without the
+                package that draws.
         """
         from lanefold.sweeps.plot import write_plot
 
