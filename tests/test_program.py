@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from onnx import TensorProto, helper
 
 import lanefold as lf
 from lanefold.diagnostics import LanefoldError
+from lanefold.program.files import sealed, to_json
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +43,12 @@ def x() -> np.ndarray:
     return np.random.default_rng(0).standard_normal((2, 5, 6, 7)).astype(np.float32)
 
 
+def seal(folder: Path) -> None:
+    """Writes the digests of a folder anew, as one does who means a change of its files."""
+    for name, content in sealed({path.name: path.read_bytes() for path in folder.iterdir()}).items():
+        (folder / name).write_bytes(content)
+
+
 @pytest.mark.parametrize("opcodes", ["reference", "headers"])
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
 def test_saved_program_is_the_program(model, x, target: str, opcodes: str, tmp_path: Path) -> None:
@@ -66,6 +74,7 @@ def test_the_saved_bytes_are_what_runs(model, x, tmp_path: Path) -> None:
     assert stream[operator] == 4
     stream[operator] = 8
     (folder / "DVE.bin").write_bytes(bytes(stream))
+    seal(folder)
     loaded = lf.load(folder)
     changed = loaded.run({"x": x})["y"]
     pooled = lf.pool2d(x, (3, 3), pads=(1, 1, 1, 1))
@@ -172,3 +181,68 @@ def test_instructions_of_several_bundles_are_saved(tmp_path: Path) -> None:
     assert [f.code for f in loaded.check()] == [f.code for f in program.check()]
     values = np.random.default_rng(1).standard_normal((7, 50)).astype(np.float32)
     np.testing.assert_array_equal(loaded.run({"x": values})["y"][:, 0], values.argmax(axis=1))
+
+
+@pytest.mark.parametrize("target", ["trn1", "a5"])
+def test_no_changed_byte_of_a_saved_program_is_read(model, target: str, tmp_path: Path) -> None:
+    """Bytes all over the files, flipped or left out; files cut short, longer, empty or gone."""
+    folder = lf.compile(model, target=target).save(tmp_path / "out")
+    for path in sorted(folder.iterdir()):
+        whole = path.read_bytes()
+        bytes_of_it = 150 if path.name == "program.json" else 20
+        for at in range(0, len(whole), max(len(whole) // bytes_of_it, 1)):
+            for changed in (bytes([whole[at] ^ 1 << at % 8]), b""):
+                path.write_bytes(whole[:at] + changed + whole[at + 1 :])
+                with pytest.raises(LanefoldError) as caught:
+                    lf.load(folder)
+                assert len(caught.value.diagnostics) == 1
+                assert caught.value.diagnostics[0].code == "PROGRAM-FILE"
+                assert caught.value.diagnostics[0].place.file == str(path)
+        for content in (b"", whole[:-1], whole[: len(whole) // 2], whole + b"\n", None):
+            path.unlink()
+            if content is not None:
+                path.write_bytes(content)
+            with pytest.raises(LanefoldError, match="PROGRAM-"):
+                lf.load(folder)
+            path.write_bytes(whole)
+    lf.load(folder)
+
+
+def test_a_change_is_told_with_both_digests(model, tmp_path: Path) -> None:
+    folder = lf.compile(model).save(tmp_path / "out")
+    written = json.loads((folder / "program.json").read_text())["attributes"]["lanefold"]
+    assert sorted(written["files"]) == sorted(path.name for path in folder.iterdir() if path.name != "program.json")
+    for name, expected in written["files"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == expected
+    (folder / "host-1.onnx").write_bytes(b"changed")
+    with pytest.raises(LanefoldError) as caught:
+        lf.load(folder)
+    (finding,) = caught.value.diagnostics
+    assert finding.message == (
+        f"host-1.onnx was changed after the program was saved: its SHA-256 is "
+        f"{hashlib.sha256(b'changed').hexdigest()[:12]}…, not {written['files']['host-1.onnx'][:12]}…"
+    )
+    assert finding.cures[0].text == "compile the model again and save the program anew"
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"steps": 3}, "array"),
+        ({"target": "trn9"}, "trn9"),
+        ({"readings": {"opcodes": "mine"}}, "mine"),
+        ({"outputs": [{"name": "nobody", "shape": [1], "dtype": "float32"}]}, "nobody"),
+        ({"more": 1}, "more"),
+        ({"inputs": [{"name": "x", "shape": "2", "dtype": "float32"}]}, "shape"),
+        ({"files": {"../secret": ""}}, "secret"),
+    ],
+)
+def test_a_sealed_program_of_another_form_is_refused(model, tmp_path: Path, change: dict, word: str) -> None:
+    folder = lf.compile(model).save(tmp_path / "out")
+    document = json.loads((folder / "program.json").read_text())
+    described = document["attributes"]["lanefold"]
+    described.update(change, sha256="")
+    described["sha256"] = hashlib.sha256(to_json(document)).hexdigest()
+    (folder / "program.json").write_bytes(to_json(document))
+    with pytest.raises(LanefoldError, match=word):
+        lf.load(folder)

@@ -16,6 +16,7 @@ from lanefold.cli import app
 from lanefold.diagnostics import LanefoldError, errors
 from lanefold.frontends.backend import LanefoldBackend
 from lanefold.frontends.onnx import plan_model, random_inputs, verify
+from lanefold.program.files import sealed
 from lanefold.targets import TARGETS, facts, operations, target
 
 LIGHT = sorted((Path(onnx.__file__).parent / "backend" / "test" / "data" / "light").glob("*.onnx"))
@@ -69,6 +70,8 @@ def test_a_saved_program_runs_from_its_texts(name: str, tmp_path: Path) -> None:
         assert first.code.route == second.code.route
     text = folder / "leg-0-0.pto"
     text.write_text(text.read_text().replace("tcolmax", "tcolmin"))
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / "program.json").write_bytes(sealed(files)["program.json"])
     assert not np.array_equal(lf.load(folder).run(feeds)["y"], program.run(feeds)["y"])
     text.write_text("nothing of the kind")
     with pytest.raises(LanefoldError) as caught:

@@ -152,6 +152,16 @@ def mapping(call: str, name: str, value: object, holds: str, example: str) -> Ma
     raise refused(call, name, value, holds, f"give {name}={example}")
 
 
+def function(call: str, name: str, value: object, allowed: str) -> None:
+    """Refuses what is neither a function nor None.
+
+    Raises:
+        LanefoldError: CALL-ARGUMENT for anything else.
+    """
+    if value is not None and not callable(value):
+        raise refused(call, name, value, allowed, f"leave {name} out")
+
+
 def array(call: str, name: str, value: object) -> Array:
     """An array of numbers in the byte order of this machine; array-likes are converted as NumPy does.
 

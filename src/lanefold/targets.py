@@ -12,7 +12,6 @@ from lanefold.arguments import shown
 from lanefold.diagnostics import Cure, Rule
 from lanefold.numerics.dtypes import nearest_names
 from lanefold.program import Program, Target
-from lanefold.program.files import MARK, damaged
 from lanefold.program.saved import read_document
 
 _NAME = Rule("TARGET-NAME", "A target is one that lanefold knows.", "Target table", usage=True)
@@ -180,13 +179,7 @@ def load(path: str | Path) -> Program:
     """
     folder = path_argument("load", "path", path, "out/program")
     document = read_document(folder)
-    try:
-        described: dict[str, Any] = document["attributes"]["lanefold"]
-        name, readings = described["target"], dict(described["readings"])
-    except (KeyError, TypeError) as error:
-        raise damaged(
-            folder, MARK, f"{MARK} names no target", repr(error)[:80], "a program written by lanefold"
-        ) from None
-    made: Any = target(name, **readings)
+    described = document["attributes"]["lanefold"]
+    made: Any = target(described["target"], **described["readings"])
     loaded: Program = made.load(folder, document)
     return loaded

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
+from lanefold.program.files import write_whole
 
 DONE, FINDINGS, USAGE = 0, 1, 2
 """Exit statuses: done; findings (illegal, verification failed); bad usage or unreadable input."""
@@ -88,16 +89,4 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises:
         LanefoldError: if the place cannot be written.
     """
-    staged = path.with_name(f".{path.name}.part")
-    try:
-        staged.write_bytes(content)
-        staged.replace(path)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise _OUTPUT.error(
-            f"{path} cannot be written: {error.strerror or error}",
-            got=str(path),
-            allowed="a writable place",
-            place=Place(file=str(path)),
-            cures=["choose another file"],
-        ) from None
+    write_whole(path, content, _OUTPUT)

@@ -1,13 +1,17 @@
-"""Folders of files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from lanefold.diagnostics import Place, Rule
+from lanefold import arguments
+from lanefold.diagnostics import LanefoldError, Place, Rule
 
 _TARGET = Rule(
     "PROGRAM-FOLDER",
@@ -22,6 +26,58 @@ _READ = Rule(
     usage=True,
 )
 MARK = "program.json"
+COMPILE_AGAIN = "compile the model again and save the program anew"
+
+
+def to_json(data: object) -> bytes:
+    """Plain data as JSON text, keys sorted, two blanks of indent."""
+    return (json.dumps(data, indent=2, sort_keys=True) + "\n").encode()
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 of some bytes, as 64 hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def sealed(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of a program with their SHA-256 digests in program.json.
+
+    ``attributes.lanefold.files`` has the digest of every other file, ``attributes.lanefold.sha256`` that of
+    program.json itself as it reads with an empty text in that place.
+    """
+    document = json.loads(files[MARK])
+    described = document["attributes"]["lanefold"]
+    described["files"] = {name: digest(content) for name, content in sorted(files.items()) if name != MARK}
+    described["sha256"] = ""
+    described["sha256"] = digest(to_json(document))
+    return {**files, MARK: to_json(document)}
+
+
+def write_whole(path: Path, content: bytes, rule: Rule) -> None:
+    """Writes a file, whole or not at all.
+
+    Raises:
+        LanefoldError: a finding of ``rule`` if the place cannot be written.
+    """
+    staged = path.parent / f".{path.name}.part"
+    try:
+        staged.write_bytes(content)
+        staged.replace(path)
+    except (OSError, ValueError) as error:
+        with suppress(OSError, ValueError):
+            staged.unlink()
+        raise rule.error(
+            f"{path} cannot be written: {said(error)}",
+            got=str(path),
+            allowed="a place where this user may write",
+            place=Place(file=str(path)),
+            cures=["choose another file"],
+        ) from None
+
+
+def said(error: Exception) -> str:
+    """What the system says of a file, without its name."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
@@ -30,8 +86,26 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
     Raises:
         LanefoldError: if the place is taken by something else or cannot be written.
     """
-    folder = Path(path)
-    if folder.exists() and not (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir()))):
+    folder = arguments.path("save", "path", path, "out/program")
+    staged: Path | None = None
+    try:
+        taken = folder.exists() and not (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir())))
+        if not taken:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            staged = Path(tempfile.mkdtemp(prefix=".lanefold-", dir=folder.parent))
+            _write_files(staged, files)
+            _move_in(staged, folder)
+    except (OSError, ValueError) as error:
+        if staged is not None:
+            shutil.rmtree(staged, ignore_errors=True)
+        raise _TARGET.error(
+            f"{folder} cannot be written: {said(error)}",
+            got=str(folder),
+            allowed="a place where this user may write",
+            place=Place(file=str(folder)),
+            cures=["choose a folder that can be written"],
+        ) from None
+    if taken:
         raise _TARGET.error(
             f"{folder} is taken by something that is no program",
             got=str(folder),
@@ -39,33 +113,31 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
             place=Place(file=str(folder)),
             cures=["choose another folder, or move away what stands there"],
         )
-    staged: Path | None = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        for name, content in files.items():
-            target = staged / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-            folder.rename(old / folder.name)
-            staged.rename(folder)
-            shutil.rmtree(old)
-        else:
-            staged.rename(folder)
-        folder.chmod(0o755)
-    except OSError as error:
-        if staged is not None:
-            shutil.rmtree(staged, ignore_errors=True)
-        raise _TARGET.error(
-            f"{folder} cannot be written: {error.strerror or error}",
-            got=str(folder),
-            allowed="a place where this user may write",
-            place=Place(file=str(folder)),
-            cures=["choose a folder that can be written"],
-        ) from None
     return folder
+
+
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    folder.chmod(0o755)
+
+
+def _move_in(staged: Path, folder: Path) -> None:
+    """Puts a written folder in its place; what stood there stays until the new one stands."""
+    if not folder.exists():
+        staged.rename(folder)
+        return
+    old = Path(tempfile.mkdtemp(prefix=".lanefold-", dir=folder.parent))
+    folder.rename(old / "old")
+    try:
+        staged.rename(folder)
+    except OSError:
+        (old / "old").rename(folder)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def read_file(folder: Path, name: str) -> bytes:
@@ -76,18 +148,16 @@ def read_file(folder: Path, name: str) -> bytes:
     """
     try:
         return (folder / name).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _READ.error(
-            f"{folder / name} cannot be read: {error.strerror or error}",
+            f"{folder / name} cannot be read: {said(error)}",
             got=str(folder / name),
-            allowed="a folder written by Program.save",
+            allowed="the file as Program.save wrote it",
             place=Place(file=str(folder / name)),
-            cures=["save the program again"],
+            cures=[COMPILE_AGAIN],
         ) from None
 
 
-def damaged(folder: Path, name: str, message: str, got: object, allowed: str) -> Exception:
+def damaged(folder: Path, name: str, message: str, got: object, allowed: str) -> LanefoldError:
     """The exception for a saved file whose content does not fit the program."""
-    return _READ.error(
-        message, got=got, allowed=allowed, place=Place(file=str(folder / name)), cures=["save the program again"]
-    )
+    return _READ.error(message, got=got, allowed=allowed, place=Place(file=str(folder / name)), cures=[COMPILE_AGAIN])

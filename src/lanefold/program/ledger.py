@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from lanefold import arguments
+from lanefold.diagnostics import Rule
+from lanefold.numerics.dtypes import nearest_names
 from lanefold.program.prices import known
 
+_NODE = Rule("PROGRAM-LEDGER-NODE", "A row of the ledger is asked for by the name of its node.", "Ledger", usage=True)
+_FEW = 8
 DISPOSITIONS = ("emitted", "rewritten", "host", "refused")
 """What can become of a node: instructions of its own, instructions after a rewrite, host code, or nothing."""
+
+
+def number_of(number: int, noun: str) -> str:
+    """A number of things, in the singular where it is one."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,9 @@ class Ledger(Sequence[LedgerRow]):
         return len(self.rows)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        if not isinstance(index, slice) and arguments.as_integer(index) is None:
+            wanted = "an integer or a slice; rows by name are given by row(name)"
+            raise arguments.refused("Ledger", "index", index, wanted, "ask ledger.row(name)")
         return self.rows[index]
 
     def __iter__(self) -> Iterator[LedgerRow]:
@@ -80,12 +93,19 @@ class Ledger(Sequence[LedgerRow]):
         """The row of a node.
 
         Raises:
-            KeyError: if no node has that name.
+            LanefoldError: if no node has that name.
         """
         for row in self.rows:
-            if row.node == node:
+            if isinstance(node, str) and row.node == node:
                 return row
-        raise KeyError(node)
+        names = [row.node for row in self.rows]
+        near = nearest_names(node, names) if isinstance(node, str) and names else names[:1]
+        raise _NODE.error(
+            f"the ledger has no node {arguments.shown(node)}",
+            got=arguments.shown(node),
+            allowed=f"{', '.join(names[:_FEW])}{', …' * (len(names) > _FEW)} ({number_of(len(names), 'name')})",
+            cures=[f"ask for {name!r}" for name in near] or ["compile a model that has nodes"],
+        )
 
     def counting(self, counted: Mapping[str, Mapping[str, int]]) -> Ledger:
         """The ledger with what a run counted, by node and counter; counters at zero are left out."""
@@ -129,13 +149,13 @@ class Ledger(Sequence[LedgerRow]):
         """A line for each node that is not on the host, and the counts."""
         lines = [row.to_text() for row in self.rows if row.disposition != "host"]
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        return "\n".join([*lines, f"{len(self.rows)} nodes: {counts}"])
+        return "\n".join([*lines, f"{number_of(len(self.rows), 'node')}: {counts}"])
 
     def __str__(self) -> str:
         return self.to_text()
 
     def __repr__(self) -> str:
-        return f"<Ledger of {len(self.rows)} nodes: {self.counts}>"
+        return f"<Ledger of {number_of(len(self.rows), 'node')}: {self.counts}>"
 
     def to_dict(self) -> dict[str, object]:
         """Rows and totals as plain data."""

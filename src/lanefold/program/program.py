@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from lanefold import arguments
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
 from lanefold.host import HostStep
 from lanefold.ops import Op
-from lanefold.program.files import write_folder
+from lanefold.program.files import sealed, write_folder
 from lanefold.program.ledger import Ledger
 from lanefold.program.prices import CostRow, ProgramCost
 
@@ -31,6 +32,9 @@ _FEED_DTYPE = Rule(
 _COST_MODEL = Rule(
     "PROGRAM-COST-MODEL", "A program is priced by a cost model of its target.", "Target table", usage=True
 )
+
+
+_TEXT_TYPES = ("string",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,11 @@ class Code(Protocol):
     @property
     def note(self) -> str:
         """How it was re-tiled or rewritten, empty if it was not."""
+        ...
+
+    @property
+    def accumulators(self) -> tuple[str, ...]:
+        """Float types in which values may be rounded on the way from input to result."""
         ...
 
     def run(self, machine: Any, inputs: Sequence[Array]) -> list[Array]:
@@ -181,6 +190,8 @@ class Program:
         Raises:
             LanefoldError: for every input that is missing, unknown or ill-shaped, and where a step fails.
         """
+        arguments.function("run", "observe", observe, "a function of step, inputs and outputs, or None")
+        count = arguments.flag("run", "count", count)
         values: dict[str, Array] = dict(check_feeds(self.inputs, feeds))
         last_use = {name: index for index, step in enumerate(self.steps) for name in step.inputs}
         kept = {info.name for info in self.outputs}
@@ -217,6 +228,7 @@ class Program:
         Raises:
             LanefoldError: if the target has no such model.
         """
+        model = arguments.text("cost", "model", model, self.target.cost_models)
         rows = tuple(row for step in self.leg_steps for row in step.code.cost(model))
         if rows or model in ("", *self.target.cost_models):
             return ProgramCost(rows, rows[0].model if rows else model or self.target.cost_models[0])
@@ -239,7 +251,8 @@ class Program:
         """
         from lanefold.program.timeline import timeline
 
-        return timeline(self, model, drawn)
+        named = arguments.text("timeline", "model", model, self.target.cost_models)
+        return timeline(self, named, arguments.text("timeline", "drawn", drawn, ("high", "low")))
 
     def save(self, path: str | Path) -> Path:
         """Writes the program into a folder, whole or not at all; `lanefold.load` reads it back.
@@ -247,7 +260,7 @@ class Program:
         Raises:
             LanefoldError: if the folder cannot be written or is taken by something else.
         """
-        return write_folder(path, self.target.files(self))
+        return write_folder(path, sealed(self.target.files(self)))
 
 
 def check_feeds(inputs: Sequence[TensorInfo], feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -258,20 +271,24 @@ def check_feeds(inputs: Sequence[TensorInfo], feeds: Mapping[str, Array]) -> dic
     """
     wanted = {info.name: info for info in inputs}
     names = ", ".join(wanted) or "none"
+    example = "{" + ", ".join(f"{name!r}: array" for name in wanted) + "}"
+    feeds = arguments.mapping("run", "feeds", feeds, f"a mapping from the names of the inputs ({names})", example)
     found = [
         _FEED_NAME.finding(
             f"the program has no input {name!r}",
             got=name,
             allowed=names,
             place=Place(operand=name),
-            cures=[f"feed {names}"],
+            cures=[f"feed {names}" if wanted else "feed nothing: the program has no inputs"],
         )
         for name in feeds
         if name not in wanted
     ]
+    arrays: dict[str, Array] = {}
     for info in inputs:
         if info.name in feeds:
-            found += _unfit(info, np.asarray(feeds[info.name]))
+            arrays[info.name] = _fed(info, feeds[info.name])
+            found += _unfit(info, arrays[info.name])
         else:
             found.append(
                 _FEED_NAME.finding(
@@ -285,7 +302,14 @@ def check_feeds(inputs: Sequence[TensorInfo], feeds: Mapping[str, Array]) -> dic
     if found:
         raise LanefoldError(found, usage=True)
     # Machine and host read memory as it lies, so other byte orders are turned into the native one here.
-    return {name: _native(np.asarray(value)) for name, value in feeds.items()}
+    return {name: _native(value) for name, value in arrays.items()}
+
+
+def _fed(info: TensorInfo, value: object) -> Array:
+    """A feed as an array; texts stay texts, whose inputs ONNX types as string."""
+    if info.dtype in _TEXT_TYPES and isinstance(value, str | list | np.ndarray):
+        return np.asarray(value, dtype=object)
+    return arguments.array("run", f"feeds[{info.name!r}]", value)
 
 
 def _native(value: Array) -> Array:
@@ -304,7 +328,7 @@ def _unfit(info: TensorInfo, value: Array) -> list[Diagnostic]:
                 cures=[f"reshape it to {list(info.shape)}, or compile the model for the other shape"],
             )
         )
-    if value.dtype.name != info.dtype:
+    if value.dtype.name != info.dtype and info.dtype not in _TEXT_TYPES:
         found.append(
             _FEED_DTYPE.finding(
                 f"input {info.name!r} is {value.dtype.name}",

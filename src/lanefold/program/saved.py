@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from lanefold import ops
+from lanefold.diagnostics import Place, Rule
 from lanefold.host import HostStep
-from lanefold.program.files import MARK, damaged, read_file
+from lanefold.program.files import MARK, damaged, digest, read_file, to_json
 from lanefold.program.ledger import Ledger, LedgerRow
 from lanefold.program.program import Code, LegStep, Program, Step, Target, TensorInfo
 
@@ -19,11 +22,74 @@ if TYPE_CHECKING:
     from lanefold.ops import Op
 
 LEDGER = "ledger.json"
+_DIGITS = 12
+"""Digits of a digest that a message shows."""
+_SHOWN = 120
+_FOLDER = Rule("PROGRAM-NONE", "A program is loaded from the folder that it was saved in.", "Program files", usage=True)
 
 
-def to_json(data: object) -> bytes:
-    """Plain data as JSON text, keys sorted, two blanks of indent."""
-    return (json.dumps(data, indent=2, sort_keys=True) + "\n").encode()
+class SavedTensor(msgspec.Struct, forbid_unknown_fields=True):
+    """An input or output in program.json."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+
+
+class SavedHost(msgspec.Struct, tag_field="kind", tag="host", forbid_unknown_fields=True):
+    """A host step in program.json; ``model`` is the file of its ONNX model."""
+
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    model: str
+
+
+class SavedLeg(msgspec.Struct, tag_field="kind", tag="leg", forbid_unknown_fields=True):
+    """A leg step in program.json; its instructions stand in the target's own files."""
+
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    node: str
+    op: dict[str, str | bool | int | list[int]]
+    route: str
+    note: str
+
+
+class Described(msgspec.Struct, forbid_unknown_fields=True):
+    """What all targets write into program.json, under ``attributes.lanefold``."""
+
+    name: str
+    target: str
+    readings: dict[str, str]
+    inputs: list[SavedTensor]
+    outputs: list[SavedTensor]
+    steps: list[SavedHost | SavedLeg]
+    files: dict[str, str]
+    sha256: str
+
+
+class SavedRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A row of ledger.json."""
+
+    node: str
+    op_type: str
+    disposition: str
+    route: str
+    opcodes: tuple[int, ...]
+    bundles: int
+    bytes: int
+    cycles: tuple[float | None, float | None]
+    reason: str
+    steps: tuple[str, ...]
+    counted: tuple[tuple[str, int], ...] = ()
+
+
+class SavedLedger(msgspec.Struct):
+    """The rows of ledger.json; its totals follow from them."""
+
+    rows: list[SavedRow]
 
 
 def shared_files(program: Program) -> dict[str, bytes]:
@@ -75,18 +141,67 @@ def op_from(data: Mapping[str, Any]) -> Op:
 
 
 def read_document(folder: Path) -> dict[str, Any]:
-    """The content of a folder's program.json.
+    """The content of a folder's program.json, once every file of the folder is found to be as it was written.
 
     Raises:
-        LanefoldError: if it is missing or no JSON object.
+        LanefoldError: if the folder holds no program, or a file is missing, changed or of another form.
     """
+    if not _is_program(folder):
+        raise _FOLDER.error(
+            f"{folder} holds no program: it has no {MARK}" if folder.is_dir() else f"{folder} is no folder",
+            got=str(folder),
+            allowed="a folder that `lanefold compile` or Program.save wrote",
+            place=Place(file=str(folder)),
+            cures=["name the folder of a saved program", f"write one with `lanefold compile MODEL.onnx -o {folder}`"],
+        )
+    content = read_file(folder, MARK)
     try:
-        document = json.loads(read_file(folder, MARK))
-    except ValueError as error:
-        raise damaged(folder, MARK, f"{MARK} is no JSON: {error}", "broken JSON", "a saved program") from None
-    if not isinstance(document, dict):
-        raise damaged(folder, MARK, f"{MARK} holds no program", type(document).__name__, "a JSON object")
-    return document
+        document = json.loads(content)
+        described = msgspec.convert(document["attributes"]["lanefold"], Described, strict=True)
+        found = _own_digest(content, document)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise damaged(
+            folder, MARK, f"{MARK} is not as lanefold wrote it: {_told(error)}", _told(error), "the file as written"
+        ) from None
+    _check_digest(folder, MARK, described.sha256, found)
+    for name, expected in described.files.items():
+        if Path(name).name != name:
+            raise damaged(folder, MARK, f"{MARK} names {name!r}, which is no file of its folder", name, "file names")
+        _check_digest(folder, name, expected, digest(read_file(folder, name)))
+    return dict(document)
+
+
+def _is_program(folder: Path) -> bool:
+    try:
+        return (folder / MARK).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _told(error: Exception) -> str:
+    """An error in one line, a missing key by its name."""
+    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else " ".join(str(error).split())[:_SHOWN]
+
+
+def _own_digest(content: bytes, document: dict[str, Any]) -> str:
+    """The digest of program.json without its own digest; of all its bytes where they are not in the written form."""
+    if to_json(document) != content:
+        return digest(content)
+    bare = json.loads(content)
+    bare["attributes"]["lanefold"]["sha256"] = ""
+    return digest(to_json(bare))
+
+
+def _check_digest(folder: Path, name: str, expected: str, found: str) -> None:
+    if expected != found:
+        raise damaged(
+            folder,
+            name,
+            f"{name} was changed after the program was saved: its SHA-256 is {found[:_DIGITS]}…, not "
+            f"{expected[:_DIGITS]}…",
+            f"SHA-256 {found[:_DIGITS]}…",
+            f"SHA-256 {expected[:_DIGITS]}…",
+        )
 
 
 def restore(
@@ -95,7 +210,7 @@ def restore(
     """A program from its described steps; ``code_of`` gives the code of a leg step.
 
     Raises:
-        LanefoldError: if a file is missing.
+        LanefoldError: if a file is missing or of another form, or a step reads what nothing has made.
     """
     steps: list[Step] = []
     for each in described["steps"]:
@@ -105,24 +220,44 @@ def restore(
         else:
             code = code_of(each)
             steps.append(LegStep(each["name"], code.op, code, inputs, outputs, each["node"]))
-    ledger = json.loads(read_file(folder, LEDGER))
-    return Program(
+    try:
+        ledger = msgspec.json.decode(read_file(folder, LEDGER), type=SavedLedger, strict=True)
+    except msgspec.DecodeError as error:
+        raise damaged(
+            folder, LEDGER, f"{LEDGER} is not as lanefold wrote it: {error}", _told(error), "the file as written"
+        ) from None
+    restored = Program(
         target,
         tuple(steps),
-        Ledger([_row(row) for row in ledger["rows"]]),
+        Ledger([_row(row) for row in ledger.rows]),
         tuple(_info(info) for info in described["inputs"]),
         tuple(_info(info) for info in described["outputs"]),
         described["name"],
     )
+    _check_names(folder, restored)
+    return restored
+
+
+def _check_names(folder: Path, program: Program) -> None:
+    made = {info.name for info in program.inputs}
+    for step in program.steps:
+        _check_made(folder, f"step {step.name}", step.inputs, made)
+        made.update(step.outputs)
+    _check_made(folder, "the program's outputs", [info.name for info in program.outputs], made)
+
+
+def _check_made(folder: Path, reader: str, names: Sequence[str], made: set[str]) -> None:
+    unknown = [name for name in names if name not in made]
+    if unknown:
+        message = f"{MARK} does not fit together: {reader} reads {unknown[0]!r}, which nothing makes before"
+        raise damaged(folder, MARK, message, unknown[0], ", ".join(sorted(made)) or "nothing")
 
 
 def _info(data: Mapping[str, Any]) -> TensorInfo:
     return TensorInfo(data["name"], tuple(data["shape"]), data["dtype"])
 
 
-def _row(data: Mapping[str, Any]) -> LedgerRow:
-    lists = ("opcodes", "cycles", "steps")
-    values: dict[str, Any] = {key: tuple(value) if key in lists else value for key, value in data.items()}
-    values["cycles"] = tuple(math.inf if each is None else each for each in values["cycles"])
-    values["counted"] = tuple((name, count) for name, count in data.get("counted", ()))
+def _row(row: SavedRow) -> LedgerRow:
+    values = {name: getattr(row, name) for name in row.__struct_fields__}
+    values["cycles"] = tuple(math.inf if each is None else each for each in row.cycles)
     return LedgerRow(**values)
