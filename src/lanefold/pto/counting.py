@@ -1,4 +1,4 @@
-"""What tile programs pass over silently, counted for a whole op: for people who want to know, at the price of time."""
+"""What windows and groups of an op tell better than its tile operations: NaN dropped, sums that left their type."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import numpy.typing as npt
 
 from lanefold.ops import Op, Pool, Reduce
 from lanefold.ops.groups import folded
-
-COUNTERS: tuple[str, ...] = ("nan_dropped", "integer_overflows")
-"""NaN that a maximum or minimum skipped; sums and products of integers that wrapped."""
 
 Array = npt.NDArray[Any]
 
@@ -32,6 +29,8 @@ def passed_over(op: Op, inputs: Sequence[Array], result: Array) -> Mapping[str, 
 
 def _overflows(op: Pool | Reduce, source: Array) -> int:
     bounds = np.iinfo(source.dtype)
-    whole = source.astype(object)
+    # Sums of up to 32 bits are exact in 64 bits; products and wider sums need whole numbers without an end.
+    narrow = op.operator == "add" and source.dtype.itemsize <= np.dtype(np.int32).itemsize
+    whole = source.astype(np.int64 if narrow else object)
     exact = folded(op, whole, np.add if op.operator == "add" else np.multiply)
     return int(np.asarray((exact < int(bounds.min)) | (exact > int(bounds.max)), bool).sum())

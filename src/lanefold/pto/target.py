@@ -12,12 +12,13 @@ import numpy.typing as npt
 from lanefold.diagnostics import LanefoldError, Place
 from lanefold.ops import Op
 from lanefold.program import Program
-from lanefold.program.files import MARK, damaged, read_file
-from lanefold.program.saved import describe, op_from, restore, shared_files, to_json
+from lanefold.program.files import MARK, damaged, read_file, to_json
+from lanefold.program.saved import describe, op_from, restore, shared_files
 from lanefold.pto.cost.request import MODELS
-from lanefold.pto.counting import COUNTERS, passed_over
+from lanefold.pto.counting import passed_over
 from lanefold.pto.lower import Candidate, Lowering, Stage, Tensor, View, lower, routes
 from lanefold.pto.lower.prices import NO_MODEL
+from lanefold.pto.simulate.counting import COUNTERS
 
 Array = npt.NDArray[Any]
 
@@ -32,10 +33,14 @@ class PtoMachine:
     count: bool = False
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
 
-    def note(self, op: Op, inputs: Sequence[Array], result: Array) -> None:
-        """Adds what an op passed over to the counters, if counting is on."""
+    def note(self, op: Op, inputs: Sequence[Array], result: Array, counted: Mapping[str, int]) -> None:
+        """Adds what an op passed over to the counters, if counting is on.
+
+        ``counted`` is what its tile operations did; they also fold what no output reads, so that the op has the last
+        word on what its own windows and groups can tell.
+        """
         if self.count:
-            for name, amount in passed_over(op, inputs, result).items():
+            for name, amount in {**counted, **passed_over(op, inputs, result)}.items():
                 self.counters[name] += amount
 
     def done(self, stage: Stage) -> None:

@@ -86,6 +86,12 @@ class Lowering:
         return " + ".join(dict.fromkeys(each.op for stage in self.stages for each in stage.computes))
 
     @property
+    def accumulators(self) -> tuple[str, ...]:
+        """float32, and the 16-bit float that tiles between operations are stored in."""
+        kinds = (numpy_type(names.element(tensor.dtype)).name for tensor in self.tensors.values())
+        return tuple(dict.fromkeys(("float32", *(kind for kind in kinds if kind in ("float16", "bfloat16")))))
+
+    @property
     def opcodes(self) -> tuple[int, ...]:
         """Empty: tile operations have no opcode bytes."""
         return ()
@@ -124,17 +130,20 @@ class Lowering:
         flat = {name: tensor.fresh() for name, tensor in self.tensors.items() if not name.startswith("in")}
         for index, value in enumerate(inputs):
             flat[f"in{index}"] = np.ascontiguousarray(value).reshape(-1)
+        counted: dict[str, int] = {}
         for stage in self.stages:
             inputs_of = {
                 name: stage.views[name].blocks(flat[stage.views[name].tensor]) for name in stage.program.inputs
             }
-            made = stage.program.run(inputs_of, target=self.target, numerics=self.numerics)
+            made = stage.program.run(inputs_of, target=self.target, numerics=self.numerics, count=machine.count)
             for name, values in made.outputs.items():
                 view = stage.views[name]
                 view.of(flat[view.tensor])[...] = values.reshape(view.shape)
             machine.done(stage)
+            for counter, amount in made.counters.items():
+                counted[counter] = counted.get(counter, 0) + amount
         result = flat["out0"].reshape(self.op.output_shape)
-        machine.note(self.op, inputs, result)
+        machine.note(self.op, inputs, result, counted)
         return [result]
 
     def checked(self, place: Place) -> Lowering:

@@ -303,6 +303,7 @@ class Program:
         numerics: str = "cpu",
         parameters: Mapping[str, int] | None = None,
         compare: bool = False,
+        count: bool = False,
     ) -> Run:
         """Check and execute the program; arrays may have leading axes, over which it runs as a batch.
 
@@ -313,6 +314,7 @@ class Program:
             numerics: reading of the numerics, see `execute`.
             parameters: values of the index parameters.
             compare: run every other reading as well and report how far apart the results are.
+            count: say in ``counters`` what the operations passed over silently, at the price of time.
 
         Raises:
             LanefoldError: with every error of `check`; PTO-RUN-* for arrays that do not fit.
@@ -320,7 +322,9 @@ class Program:
         from lanefold.pto.program.run import run_program
 
         given = parameters or {}
-        return run_program(self, arrays, target=target, numerics=numerics, parameters=given, compare=compare)
+        return run_program(
+            self, arrays, target=target, numerics=numerics, parameters=given, compare=compare, count=count
+        )
 
     def cost(self, model: str = "", target: str = "a2a3", parameters: Mapping[str, int] | None = None) -> ProgramCost:
         """The price of every load, operation and store, and totals with bounds.

@@ -48,7 +48,8 @@ class Run:
     """What a run gave.
 
     ``outputs`` are the arrays that were stored to; ``batches`` counts compiled calls by operation; ``distances`` holds,
-    for every other reading that was asked for, the largest distance of each float output in units of the last place.
+    for every other reading that was asked for, the largest distance of each float output in units of the last place;
+    ``counters`` says what was passed over silently, where that was asked for.
     """
 
     outputs: dict[str, Array]
@@ -58,6 +59,7 @@ class Run:
     findings: tuple[Diagnostic, ...]
     batches: dict[str, int]
     distances: dict[str, dict[str, int]] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -231,6 +233,7 @@ class _Runner:
         met = {name for name in program.outputs if _rectangles_meet(program, name, types, parameters)}
         self.ordered = shared | met
         self.blocks: dict[str, Block] = {}
+        self.counters: dict[str, int] | None = None
         self.aliased: set[int] = set()
         self._alias()
         self._allocate()
@@ -327,7 +330,11 @@ class _Runner:
             blocks = [self.blocks[i.tiles[at]] for i in members]
             starts = blocks[0].starts if len(blocks) == 1 else np.concatenate([b.starts for b in blocks])
             gathered[role] = Block(blocks[0].flat, starts, blocks[0].row_step, blocks[0].column_step)
-        ready.run(gathered)
+        if self.counters is None:
+            ready.run(gathered)
+            return
+        for name, amount in ready.counted(gathered).items():
+            self.counters[name] = self.counters.get(name, 0) + amount
 
     def _move(self, move: Instruction) -> None:
         if isinstance(move, Compute):
@@ -362,9 +369,12 @@ def _once(
     parameters: Mapping[str, int],
     target: str,
     numerics: str,
+    counters: dict[str, int] | None = None,
 ) -> tuple[dict[str, Array], dict[str, int]]:
     memory = _memory(program, arrays, parameters)
-    batches = _Runner(program, memory, types, parameters).run(target, numerics)
+    runner = _Runner(program, memory, types, parameters)
+    runner.counters = counters
+    batches = runner.run(target, numerics)
     shapes = {name: (*memory.lead, memory.rows[name], memory.cols[name]) for name in program.outputs}
     return {name: memory.flat[name].reshape(shapes[name]) for name in program.outputs}, batches
 
@@ -391,15 +401,17 @@ def run_program(
     numerics: str,
     parameters: Mapping[str, int],
     compare: bool = False,
+    count: bool = False,
 ) -> Run:
     """See `Program.run`; ``compare`` runs the other readings too and reports how far apart they are."""
     _all_parameters(program, parameters)
     findings, types = _checked(program, target, parameters)
-    outputs, batches = _once(program, arrays, types, parameters, target, numerics)
+    counters: dict[str, int] = {}
+    outputs, batches = _once(program, arrays, types, parameters, target, numerics, counters if count else None)
     distances = {}
     for other in READINGS if compare else ():
         if other != numerics:
             found, _ = _once(program, arrays, types, parameters, target, other)
             floats = [name for name in outputs if element(program.globals[name].dtype).kind == "float"]
             distances[other] = {name: _ulps(outputs[name], found[name]) for name in floats}
-    return Run(outputs, target, numerics, numerics == "cpu", tuple(findings), batches, distances)
+    return Run(outputs, target, numerics, numerics == "cpu", tuple(findings), batches, distances, counters)

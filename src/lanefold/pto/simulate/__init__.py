@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from lanefold.diagnostics import Diagnostic, LanefoldError, Rule, errors
 from lanefold.pto.calls import Call, make_call
@@ -33,7 +33,8 @@ CONVERSION = Rule(
 class Execution:
     """What was executed: operation, form, target, the numeric reading, and whether that reading is bit-exact.
 
-    ``findings`` are the warnings and infos of the rules; ``outputs`` the tiles that were written.
+    ``findings`` are the warnings and infos of the rules; ``outputs`` the tiles that were written; ``counters`` what was
+    passed over silently, where that was asked for.
     """
 
     op: str
@@ -43,6 +44,7 @@ class Execution:
     exact: bool
     outputs: tuple[Tile, ...]
     findings: tuple[Diagnostic, ...]
+    counters: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,14 @@ class Plan:
     numerics: str
     exact: bool
     findings: tuple[Diagnostic, ...]
+
+    def counted(self, blocks: dict[str, Block]) -> dict[str, int]:
+        """Run, and say what was passed over; see `COUNTERS`."""
+        from lanefold.pto.simulate import counting
+
+        kept = counting.sources_kept(self.call, blocks)
+        self.run(blocks)
+        return counting.count(self.call, kept)
 
 
 def _cpu_runner(call: Call) -> Runner:
@@ -113,6 +123,7 @@ def execute(
     numerics: str = "cpu",
     form: str | None = None,
     is_binary: bool | None = None,
+    count: bool = False,
 ) -> Execution:
     """Check one operation for a target and execute it on tiles, given in the order of the C++ call.
 
@@ -125,6 +136,7 @@ def execute(
         numerics: ``cpu`` is bit-exact to the CPU simulator; other readings are named orders of addition, unverified.
         form: name of the call form, where the tiles could be read in two ways.
         is_binary: the flag of TCOLSUM with scratch, instead of the last operand.
+        count: say in ``counters`` what was passed over silently (NaN dropped, ties, overflows), at the price of time.
 
     Raises:
         LanefoldError: every error that the rules find before any data is read; PTO-DIVIDE-ZERO from the data.
@@ -132,9 +144,14 @@ def execute(
     known = _known_plan(op, operands, target, form, is_binary, numerics)
     roles = known.call.form.operands
     tiles = [o for o in operands if isinstance(o, Tile)]
-    known.run({role: block_of(tile) for role, tile in zip(roles, tiles, strict=False)})
+    blocks = {role: block_of(tile) for role, tile in zip(roles, tiles, strict=False)}
+    counters: Mapping[str, int] = {}
+    if count:
+        counters = known.counted(blocks)
+    else:
+        known.run(blocks)
     outputs = tuple(tiles[: known.call.form.outputs])
     call = known.call
     return Execution(
-        call.op.name, call.form.name, call.target.name, known.numerics, known.exact, outputs, known.findings
+        call.op.name, call.form.name, call.target.name, known.numerics, known.exact, outputs, known.findings, counters
     )

@@ -185,18 +185,21 @@ def _whole_result(call: Call, a: Array, b: Array) -> Array:
     return result
 
 
+def covered(block: Block, spreading: Spreading, rows: int, cols: int) -> Array | None:
+    """An operand that broadcasts to [tiles, rows, cols]; None where the tiles do not lie evenly."""
+    if spreading.period:
+        found = block.view(rows, spreading.period)
+        return None if found is None else found[:, :, np.arange(cols) % spreading.period]
+    return block.view(rows if spreading.rows else 1, cols if spreading.cols else 1)
+
+
 def _whole_runner(call: Call) -> Runner:
     rows, cols = call.result.rows or 0, call.result.cols or 0
     cover = spreadings(call)
 
-    def values(block: Block, spreading: Spreading) -> Array | None:
-        if spreading.period:
-            found = block.view(rows, spreading.period)
-            return None if found is None else found[:, :, np.arange(cols) % spreading.period]
-        return block.view(rows if spreading.rows else 1, cols if spreading.cols else 1)
-
     def write(a: Block, b: Block, out: Block) -> None:
-        left, right, place = values(a, cover["src0"]), values(b, cover["src1"]), out.view(rows, cols)
+        left, right = covered(a, cover["src0"], rows, cols), covered(b, cover["src1"], rows, cols)
+        place = out.view(rows, cols)
         if left is None or right is None or place is None:
             for tile in range(out.starts.size):
                 one = slice(tile, tile + 1)

@@ -43,14 +43,14 @@ def key_form(name: str, minimum: bool) -> Array:
     return np.array(values, kind)
 
 
-def _geometry(call: Call) -> tuple[bool, int, int]:
+def geometry(call: Call) -> tuple[bool, int, int]:
     """Whether rows are reduced, lines that are kept, and length of each."""
     source = call.source
     rows, cols = source.rows or 0, source.cols or 0
     return (True, rows, cols) if call.op.axis == "row" else (False, cols, rows)
 
 
-def _steps(block: Block, by_row: bool) -> tuple[int, int]:
+def steps(block: Block, by_row: bool) -> tuple[int, int]:
     """Steps of the kept and of the folded axis."""
     return (block.row_step, block.column_step) if by_row else (block.column_step, block.row_step)
 
@@ -58,7 +58,7 @@ def _steps(block: Block, by_row: bool) -> tuple[int, int]:
 def _fold_f32(block: Block, by_row: bool, count: int, length: int, op: int, out: Array) -> None:
     from lanefold.pto.kernels import folds
 
-    kept, folded = _steps(block, by_row)
+    kept, folded = steps(block, by_row)
     if folded == 1:
         folds.fold_f32_along(block.flat, block.starts, kept, count, length, op, out)
     else:
@@ -77,7 +77,7 @@ def _folder(call: Call) -> Callable[[Block, Array, int, int], None]:
     """The loop for the call's types; it writes results [tiles, count] in the type that `_work_type` gives."""
     from lanefold.pto.kernels import folds
 
-    by_row, _, _ = _geometry(call)
+    by_row, _, _ = geometry(call)
     op = folds.SUM if call.op.operator == "sum" else folds.PROD
     source = call.source.type.element
     if source.name == "f32":
@@ -87,14 +87,14 @@ def _folder(call: Call) -> Callable[[Block, Array, int, int], None]:
         rounding = _rounding(call)
 
         def fold_half(block: Block, out: Array, count: int, length: int) -> None:
-            kept, folded = _steps(block, by_row)
+            kept, folded = steps(block, by_row)
             bits = block.flat.view(np.int16).view(np.uint16)
             folds.fold_16(bits, block.starts, kept, folded, count, length, op, kind, rounding, out)
 
         return fold_half
 
     def fold_whole(block: Block, out: Array, count: int, length: int) -> None:
-        kept, folded = _steps(block, by_row)
+        kept, folded = steps(block, by_row)
         folds.fold_int(block.flat.view(signed_bits(source)), block.starts, kept, folded, count, length, op, out)
 
     return fold_whole
@@ -111,7 +111,7 @@ def _widened(call: Call) -> Call:
 def fold_runner(call: Call) -> Runner:
     """Sums and products."""
     inner = _widened(call)
-    by_row, count, length = _geometry(call)
+    by_row, count, length = geometry(call)
     source_type = numpy_type(inner.source.type.element)
     result_type = numpy_type(call.result.type.element)
     work_type = np.dtype(np.float32 if inner.source.type.element.kind == "float" else np.int64)
@@ -135,7 +135,7 @@ def extreme_runner(call: Call) -> Runner:
     """Maxima and minima."""
     from lanefold.pto.kernels import extremes
 
-    by_row, count, length = _geometry(call)
+    by_row, count, length = geometry(call)
     result_row = call.result.type.element
     result_type = numpy_type(result_row)
     bits = signed_bits(result_row)
@@ -146,7 +146,7 @@ def extreme_runner(call: Call) -> Runner:
         source, result = blocks["src"].cast(result_type), blocks["dst"]
         tiles = source.starts.size
         values = np.empty((tiles, count), bits)
-        kept, folded = _steps(source, by_row)
+        kept, folded = steps(source, by_row)
         flat = source.flat.view(bits)
 
         def work(part: slice) -> None:
@@ -165,7 +165,7 @@ def arg_runner(call: Call) -> Runner:
     """First indices of maxima and minima, with the values where the form wants them."""
     from lanefold.pto.kernels import extremes
 
-    by_row, count, length = _geometry(call)
+    by_row, count, length = geometry(call)
     row = call.source.type.element
     bits = signed_bits(row)
     form = key_form(row.name, call.op.operator == "min")
@@ -176,7 +176,7 @@ def arg_runner(call: Call) -> Runner:
         source, where = blocks["src"], blocks["dstIdx"]
         tiles = source.starts.size
         index = np.empty((tiles, count), np.int32)
-        kept, folded = _steps(source, by_row)
+        kept, folded = steps(source, by_row)
         flat = source.flat.view(bits)
 
         def work(part: slice) -> None:
