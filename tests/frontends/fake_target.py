@@ -57,6 +57,11 @@ class FakeCode:
     note: str = ""
     scale: float = 1.0
 
+    @property
+    def accumulators(self) -> tuple[str, ...]:
+        kind = str(getattr(self.op, "dtype", "float32"))
+        return tuple(dict.fromkeys(("float32", *([kind] if "float" in kind else []))))
+
     def run(self, machine: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         evaluate = evaluate_pool if isinstance(self.op, Pool) else evaluate_reduce
         assert inputs[0].shape == self.op.input_shape

@@ -7,12 +7,17 @@ from pathlib import Path
 
 import onnx
 
+from lanefold import arguments
+from lanefold.frontends.onnx.comparing import VerifyRow, ulp_distance
 from lanefold.frontends.onnx.edges import Array
 from lanefold.frontends.onnx.feeds import random_inputs
 from lanefold.frontends.onnx.partition import Plan, partition
 from lanefold.frontends.onnx.read import Model, Value, read_model
-from lanefold.frontends.onnx.verify import Verification, VerifyRow, ulp_distance, verify
+from lanefold.frontends.onnx.verify import Verification, verify
 from lanefold.program import Program, Target
+
+PREFERENCES = ("cost", "free-axis", "cross-lane", "row", "column")
+"""Route preferences of all targets; each target refuses those that are not its own."""
 
 __all__ = [
     "Model",
@@ -52,6 +57,10 @@ def plan_model(
     Raises:
         LanefoldError: the model cannot be read or holds a node that cannot be; see `read_model` and `partition`.
     """
+    strict = arguments.flag("compile", "strict", strict)
+    prefer = arguments.text("compile", "prefer", prefer, PREFERENCES)
+    if not callable(getattr(target, "machine", None)):
+        raise arguments.refused("plan_model", "target", target, "a target", "give lanefold.targets.target('trn1')")
     return partition(read_model(model, shapes=shapes, fixed=fixed), target, strict=strict, prefer=prefer)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ import onnx
 from onnx import helper, numpy_helper
 
 from lanefold.diagnostics import LanefoldError
+from lanefold.frontends.onnx.causes import CAUSES, Case, explain
+from lanefold.frontends.onnx.comparing import WHOLE, VerifyRow, compare, text_at, ulp_distance
 from lanefold.frontends.onnx.decompose import decompose
 from lanefold.frontends.onnx.elements import host_elements
+from lanefold.frontends.onnx.exact import evaluate, rounded_to
 from lanefold.frontends.onnx.pieces import LegPiece, Parts, leg_pieces, tensor_type
 from lanefold.frontends.onnx.read import Model, read_model
 from lanefold.host import open_session, run_session
@@ -24,8 +27,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 TOLERANCE = 1e-5
 """Largest difference allowed, relative to the largest magnitude of the reference."""
 _REFERENCE_FORMAT = 8
-_WHOLE = "iub"
-"""NumPy kinds whose values are whole: only one result is right, and they are told without fractions."""
 _EVALUATOR_REFUSALS = (
     AssertionError,
     ArithmeticError,
@@ -36,26 +37,6 @@ _EVALUATOR_REFUSALS = (
     ValueError,
 )
 """What the evaluator of the onnx package raises for operators and types that it does not have."""
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyRow:
-    """One comparison: largest absolute difference, the same relative to the largest magnitude, and in ulp.
-
-    ``cell`` is the first that breaks the bound or, where none does, the first that differs at all; ``got`` and
-    ``wanted`` are its values. ``against`` names the reference.
-    """
-
-    node: str
-    kind: str
-    against: str
-    largest: float
-    relative: float
-    ulp: int
-    cell: tuple[int, ...] | None
-    got: str
-    wanted: str
-    ok: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +52,24 @@ class Verification:
         return all(row.ok for row in self.rows)
 
     @property
+    def causes(self) -> dict[str, int]:
+        """Cells of the leg's results in which each known cause occurred, over all nodes."""
+        total: dict[str, int] = {}
+        for row in self.rows:
+            for name, count in row.causes if row.kind != "output" else ():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as plain data: rows with their causes, and what each cause that occurred means."""
+        return {
+            "ok": self.ok,
+            "line": self.line,
+            "rows": [asdict(row) | {"causes": dict(row.causes)} for row in self.rows],
+            "causes": {name: {"cells": cells, "meaning": CAUSES[name]} for name, cells in self.causes.items()},
+        }
+
+    @property
     def line(self) -> str:
         """The outcome in one line."""
         legs = [row for row in self.rows if row.kind != "output"]
@@ -82,158 +81,147 @@ class Verification:
         )
 
 
-def _whole_difference(left: Array, right: Array) -> Array:
-    """Magnitudes of the differences of integers or truth values, exact in all types."""
-    wide = np.dtype(np.uint64 if left.dtype == np.uint64 else np.int64)
-    both = [each.astype(wide) for each in (left, right)]
-    difference: Array = np.maximum(*both) - np.minimum(*both)
-    # A distance of two 64-bit integers may lie beyond them; as unsigned it is exact.
-    return difference.view(np.uint64) if left.dtype.itemsize == wide.itemsize else difference
-
-
-def ulp_distance(left: Array, right: Array) -> Array:
-    """Steps between neighbouring numbers of the common type from one array to the other; 0 where both are NaN.
-
-    One NaN against a number counts as the whole range of the type. Integers give their difference.
-    """
-    if left.dtype.kind in _WHOLE:
-        return _whole_difference(left, right)
-    bits = left.dtype.itemsize * 8
-    both = [
-        each.view(f"int{bits}").astype(np.int64) for each in (np.ascontiguousarray(left), np.ascontiguousarray(right))
-    ]
-    low = -(1 << (bits - 1))
-    ordered = [np.where(each < 0, low - each, each) for each in both]
-    distance: Array = np.abs(ordered[0] - ordered[1])
-    nans = [np.isnan(left), np.isnan(right)]
-    distance[nans[0] & nans[1]] = 0
-    distance[nans[0] ^ nans[1]] = (1 << (bits - 1)) - 1
-    return distance
-
-
-def compare(node: str, kind: str, against: str, got: Array, wanted: Array, tolerance: float) -> VerifyRow:
-    """One row for two arrays; a tolerance of 0 asks for equal values (NaN equals NaN, −0 equals 0).
-
-    Integers and truth values must be equal whatever the tolerance.
-    """
-    if got.shape != wanted.shape or got.dtype != wanted.dtype:
-        texts = [f"{each.dtype} {list(each.shape)}" for each in (got, wanted)]
-        return VerifyRow(node, kind, against, np.inf, np.inf, -1, None, texts[0], texts[1], False)
-    if got.dtype.kind in "OSU":
-        return _compare_objects(node, kind, against, got, wanted)
-    if got.dtype.kind in _WHOLE:
-        return _compare_whole(node, kind, against, got, wanted)
-    wide = [np.atleast_1d(each).astype(np.float64) for each in (got, wanted)]
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(wide[0] - wide[1])
-    equal = (wide[0] == wide[1]) | (np.isnan(wide[0]) & np.isnan(wide[1]))
-    difference[equal] = 0
-    difference[np.isnan(difference)] = np.inf
-    finite = np.abs(wide[1][np.isfinite(wide[1])])
-    scale = float(finite.max()) if finite.size else 0.0
-    broken = difference > tolerance * scale
-    ok = not broken.any()
-    which = broken if not ok else difference > 0
-    cell = tuple(int(each) for each in np.argwhere(which)[0]) if which.any() else None
-    largest = float(difference.max()) if difference.size else 0.0
-    relative = largest / scale if scale else (0.0 if largest == 0 else np.inf)
-    steps = ulp_distance(np.atleast_1d(got), np.atleast_1d(wanted))
-    steps[equal] = 0
-    return VerifyRow(
-        node=node,
-        kind=kind,
-        against=against,
-        largest=largest,
-        relative=relative,
-        ulp=int(steps.max()) if steps.size else 0,
-        cell=cell,
-        got="" if cell is None else repr(wide[0][cell].item()),
-        wanted="" if cell is None else repr(wide[1][cell].item()),
-        ok=ok,
-    )
-
-
-def _compare_whole(node: str, kind: str, against: str, got: Array, wanted: Array) -> VerifyRow:
-    left, right = (np.atleast_1d(each) for each in (got, wanted))
-    difference = _whole_difference(left, right)
-    largest = int(difference.max()) if difference.size else 0
-    if not largest:
-        return VerifyRow(node, kind, against, 0, 0.0, 0, None, "", "", True)
-    scale = max(abs(int(right.min())), abs(int(right.max())))
-    cell = tuple(int(each) for each in np.argwhere(difference)[0])
-    texts = [str(each[cell].item()) for each in (left, right)]
-    return VerifyRow(
-        node, kind, against, largest, largest / scale if scale else np.inf, largest, cell, texts[0], texts[1], False
-    )
-
-
-def _compare_objects(node: str, kind: str, against: str, got: Array, wanted: Array) -> VerifyRow:
-    places = np.argwhere(np.atleast_1d(got) != np.atleast_1d(wanted))
-    if not len(places):
-        return VerifyRow(node, kind, against, 0.0, 0.0, 0, None, "", "", True)
-    cell = tuple(int(each) for each in places[0])
-    texts = [repr(np.atleast_1d(each)[cell]) for each in (got, wanted)]
-    return VerifyRow(node, kind, against, np.inf, np.inf, -1, cell, texts[0], texts[1], False)
-
-
 def verify(
     model: Model | str | Path | onnx.ModelProto,
     program: Program,
     feeds: Mapping[str, Array],
     *,
     tolerance: float = TOLERANCE,
-    count: bool = False,
 ) -> Verification:
     """Run a program and compare each step of the leg with its ONNX node on the same inputs, then the outputs.
+
+    A result of the leg may differ from the reference only by known causes that the machine counted or the lowering
+    brings along, each proved on the cell that differs. An output may differ by ``tolerance``, or by what explained
+    differences of the leg become on their way to it. What the program passed over silently is noted in its ledger.
 
     Args:
         model: the source of the program.
         program: compiled from it.
         feeds: input arrays by name.
-        tolerance: relative to the largest magnitude of the reference; maxima, minima and integers must be equal.
-        count: note in the program's ledger what each node passed over silently.
+        tolerance: of outputs, relative to the largest magnitude of the reference; integers must be equal.
 
     Raises:
         LanefoldError: the feeds do not fit, a step fails, or no reference can run the model.
     """
     read = model if isinstance(model, Model) else read_model(model)
-    pieces = {
+    pieces = _leg_pieces(read)
+    made: list[_Made] = []
+
+    def observe(step: Step, inputs: Sequence[Array], results: Sequence[Array]) -> None:
+        if isinstance(step, LegStep):
+            made.append(_referred(pieces[step.name], step, inputs, results))
+
+    outputs = program.run(feeds, observe, count=True)
+    rows = [row for each in made for row in _leg_rows(each, dict(program.ledger.row(each.piece.node.name).counted))]
+    return Verification((*rows, *_output_rows(read, program, feeds, outputs, made, rows, tolerance)), outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a leg step computed and what its reference computes from the same inputs, in the extents of the op."""
+
+    piece: LegPiece
+    step: LegStep
+    inputs: tuple[Array, ...]
+    results: tuple[Array, ...]
+    wanted: tuple[Array, ...]
+    against: str
+
+
+def _leg_pieces(model: Model) -> dict[str, LegPiece]:
+    return {
         piece.name: piece
-        for parts in decompose(read)
+        for parts in decompose(model)
         if isinstance(parts, Parts)
         for form in (parts, host_elements(parts))
         if form is not None
         for piece in leg_pieces(form.pieces)
     }
-    rows: list[VerifyRow] = []
 
-    def observe(step: Step, inputs: Sequence[Array], made: Sequence[Array]) -> None:
-        if isinstance(step, LegStep):
-            rows.extend(_leg_rows(pieces[step.name], inputs, made, tolerance))
 
-    outputs = program.run(feeds, observe, count=count)
-    names = [value.name for value in read.outputs]
-    wanted, against = _reference(read.proto, names, feeds, read.source)
-    rows += [
+def _referred(piece: LegPiece, step: LegStep, inputs: Sequence[Array], results: Sequence[Array]) -> _Made:
+    # A leg op sees elements in order, whatever extents the graph gives them; its reference has the op's extents.
+    shaped = tuple(np.asarray(value).reshape(shape) for value, (_, shape) in zip(inputs, piece.operands, strict=True))
+    feeds = dict(zip(piece.inputs, shaped, strict=True))
+    wanted, against = reference(reference_model(piece), piece.outputs, feeds, piece.name)
+    return _Made(piece, step, shaped, tuple(results), tuple(wanted), against)
+
+
+def _leg_rows(made: _Made, counted: Mapping[str, int]) -> list[VerifyRow]:
+    piece = made.piece
+    exact = evaluate(piece, made.inputs)
+    names = [piece.name] if len(made.results) == 1 else [f"{piece.name}: {output}" for output in piece.outputs]
+    rows = []
+    for index, (name, result, want) in enumerate(zip(names, made.results, made.wanted, strict=True)):
+        got = np.asarray(result).reshape(want.shape) if result.size == want.size else result
+        kind = "exact" if piece.exact or got.dtype.kind in WHOLE else "close"
+        row = compare(name, kind, made.against, got, want, 0.0)
+        if row.cell is not None:
+            found = explain(Case(piece, made.inputs, got, want, counted, made.step.code.accumulators))
+            row = replace(row, ok=found.unexplained is None, causes=tuple(found.causes.items()))
+            if found.unexplained is not None:
+                cell = found.unexplained
+                row = replace(row, cell=cell, got=text_at(got, cell), wanted=text_at(want, cell))
+        if exact.results:
+            nearest = rounded_to(exact.results[index].reshape(got.shape), got.dtype)
+            distance = ulp_distance(np.atleast_1d(got), np.atleast_1d(nearest))
+            row = replace(row, exact_ulp=int(distance.max()) if distance.size else 0)
+        rows.append(replace(row, exact_reason=exact.reason))
+    return rows
+
+
+def _output_rows(
+    model: Model,
+    program: Program,
+    feeds: Mapping[str, Array],
+    outputs: Mapping[str, Array],
+    made: Sequence[_Made],
+    rows: Sequence[VerifyRow],
+    tolerance: float,
+) -> list[VerifyRow]:
+    """The outputs, and again with the references in place of the leg's results where one lies apart."""
+    names = [value.name for value in model.outputs]
+    wanted, against = reference(model.proto, names, feeds, model.source)
+    found = [
         compare(name, "output", against, outputs[name], array, tolerance)
         for name, array in zip(names, wanted, strict=True)
     ]
-    return Verification(tuple(rows), outputs)
+    differing = [row for row in rows if row.causes]
+    if all(row.ok for row in found) or not differing or not all(row.ok for row in rows):
+        return [replace(row, exact_reason=_NO_EXACT_OUTPUT) for row in found]
+    without = _replayed(program, feeds, {each.step.name: each for each in made})
+    again = [
+        compare(name, "output", against, without[name], array, tolerance)
+        for name, array in zip(names, wanted, strict=True)
+    ]
+    return [
+        replace(
+            row,
+            ok=row.ok or other.ok,
+            causes=() if row.ok or not other.ok else ((_CARRIED, len(differing)),),
+            exact_reason=_NO_EXACT_OUTPUT,
+        )
+        for row, other in zip(found, again, strict=True)
+    ]
 
 
-def _leg_rows(piece: LegPiece, inputs: Sequence[Array], made: Sequence[Array], tolerance: float) -> list[VerifyRow]:
-    # A leg op sees elements in order, whatever extents the graph gives them; its reference has the op's extents.
-    feeds = {
-        name: np.asarray(value).reshape(shape)
-        for name, value, (_, shape) in zip(piece.inputs, inputs, piece.operands, strict=True)
-    }
-    wanted, against = _reference(reference_model(piece), piece.outputs, feeds, piece.name)
-    names = [piece.name] if len(made) == 1 else [f"{piece.name}: {output}" for output in piece.outputs]
-    rows = []
-    for name, got, want in zip(names, made, wanted, strict=True):
-        exact = piece.exact or got.dtype.kind in _WHOLE
-        rows.append(compare(name, "exact" if exact else "close", against, got, want, 0.0 if exact else tolerance))
-    return rows
+_CARRIED = "carried on from the leg"
+_NO_EXACT_OUTPUT = "parts of the model on the host have no float64 evaluation"
+
+
+def _replayed(program: Program, feeds: Mapping[str, Array], made: Mapping[str, _Made]) -> dict[str, Array]:
+    """The outputs of a run in which every leg step answers with its reference."""
+    values: dict[str, Array] = dict(feeds)
+    for step in program.steps:
+        inputs = [values[name] for name in step.inputs]
+        if isinstance(step, LegStep):
+            known = made[step.name]
+            now = _referred(known.piece, step, inputs, known.results)
+            results = [want.reshape(old.shape) for want, old in zip(now.wanted, known.results, strict=True)]
+        else:
+            results = step.run(inputs)
+        values.update(zip(step.outputs, results, strict=True))
+    return {info.name: values[info.name] for info in program.outputs}
 
 
 def reference_model(piece: LegPiece) -> onnx.ModelProto:
@@ -253,7 +241,7 @@ def reference_model(piece: LegPiece) -> onnx.ModelProto:
     )
 
 
-def _reference(
+def reference(
     proto: onnx.ModelProto, outputs: Sequence[str], feeds: Mapping[str, Array], name: str
 ) -> tuple[list[Array], str]:
     """Outputs by onnxruntime or, for types it does not support, by the evaluator of the onnx package."""

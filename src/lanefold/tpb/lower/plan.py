@@ -110,6 +110,11 @@ class Lowering:
         return [int(start) for start in np.searchsorted(origin, np.arange(len(self.instructions) + 1))]
 
     @property
+    def accumulators(self) -> tuple[str, ...]:
+        """float32: every datapath of the leg widens what it reads."""
+        return ("float32",)
+
+    @property
     def opcodes(self) -> tuple[int, ...]:
         """Opcode bytes in order of first use."""
         return tuple(dict.fromkeys(int(byte) for byte in self.stream.words[:, 0]))
