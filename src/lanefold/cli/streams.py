@@ -11,9 +11,6 @@ from lanefold.cli.common import (
     DONE,
     FINDINGS,
     AsJson,
-    Generation,
-    Numerics,
-    Opcodes,
     print_findings,
     print_json,
     read_arrays,
@@ -25,14 +22,22 @@ if TYPE_CHECKING:
     from lanefold.tpb.binary import Stream
 
 Program = Annotated[Path, typer.Argument(help="BIR JSON (.json), stream (.bin) or assembly text (.s).")]
-OpcodesOrAuto = Annotated[str, typer.Option(help="Opcode reading: reference, headers, or auto to find it out.")]
+_LEFT_OUT = "what the file says if left out"
+GenerationOrFile = Annotated[str | None, typer.Option(help=f"Generation: v2, v3 or v4; {_LEFT_OUT}, else v2.")]
+OpcodesOrFile = Annotated[
+    str | None, typer.Option(help=f"Opcode reading: reference or headers; {_LEFT_OUT}, else reference.")
+]
+OpcodesOrAuto = Annotated[
+    str | None,
+    typer.Option(help=f"Opcode reading: reference, headers, or auto to find it out; {_LEFT_OUT}, else reference."),
+]
 
 
 def asm(
     program: Annotated[Path, typer.Argument(help="Assembly text.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Stream to write.")] = None,
-    generation: Annotated[str | None, typer.Option(help="Generation; what the text says if left out.")] = None,
-    opcodes: Annotated[str | None, typer.Option(help="Opcode reading; what the text says if left out.")] = None,
+    generation: GenerationOrFile = None,
+    opcodes: OpcodesOrFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Assemble text into a stream of 64-byte bundles; without -o, print them as hexadecimal digits."""
@@ -48,13 +53,13 @@ def asm(
     elif output is None:
         typer.echo("\n".join(words))
     else:
-        typer.echo(f"wrote {output}: {len(stream)} bundles, {len(stream.words) * stream.words.shape[1]} bytes")
+        typer.echo(f"wrote {output}: {_counted(len(stream), 'bundle')}, {stream.words.size} bytes")
 
 
 def disasm(
     program: Annotated[str, typer.Argument(help="Stream (.bin), BIR JSON, assembly text, or hexadecimal digits.")],
-    generation: Generation = "v2",
-    opcodes: OpcodesOrAuto = "reference",
+    generation: GenerationOrFile = None,
+    opcodes: OpcodesOrAuto = None,
     with_hex: Annotated[bool, typer.Option("--hex", help="Append the bytes of every bundle.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -73,8 +78,8 @@ def disasm(
 
 def explain_command(
     program: Annotated[str, typer.Argument(help="128 hexadecimal digits, or FILE:INDEX.")],
-    generation: Generation = "v2",
-    opcodes: OpcodesOrAuto = "reference",
+    generation: GenerationOrFile = None,
+    opcodes: OpcodesOrAuto = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain one bundle byte by byte: field, value, meaning, source and confidence."""
@@ -97,8 +102,8 @@ def explain_command(
 
 def check_command(
     program: Program,
-    generation: Annotated[str | None, typer.Option(help="Generation; what the file says if left out.")] = None,
-    opcodes: OpcodesOrAuto = "reference",
+    generation: GenerationOrFile = None,
+    opcodes: OpcodesOrAuto = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a program against every rule of its generation; exit status 1 if an error is found."""
@@ -111,9 +116,9 @@ def check_command(
         print_json({"file": str(program), **told, "findings": [finding.to_dict() for finding in findings]})
     else:
         print_findings(findings)
-        typer.echo(
-            f"{program}: {told['bundles']} bundles, {len(wrong)} errors, {len(findings) - len(wrong)} other findings"
-        )
+        counted = {"instruction": told.get("instructions"), "bundle": told["bundles"], "error": len(wrong)}
+        words = [_counted(count, word) for word, count in counted.items() if count is not None]
+        typer.echo(f"{program}: {', '.join([*words, _counted(len(findings) - len(wrong), 'other finding')])}")
     raise typer.Exit(FINDINGS if wrong else DONE)
 
 
@@ -121,33 +126,49 @@ def sim(
     program: Program,
     memory: Annotated[Path | None, typer.Option(help="Memory before: .npz with sbuf and/or psum as bytes.")] = None,
     output: Annotated[Path | None, typer.Option(help="Memory after, as .npz.")] = None,
-    generation: Generation = "v2",
-    opcodes: Opcodes = "reference",
-    numerics: Numerics = "birsim",
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="A record per executed bundle, as one JSON list (.json) or one object per line (.jsonl)."),
+    ] = None,
+    generation: GenerationOrFile = None,
+    opcodes: OpcodesOrFile = None,
+    numerics: Annotated[str, typer.Option(help="Numeric reading: birsim or device.")] = "birsim",
+    option: Annotated[
+        list[str] | None, typer.Option(help="An option of the machine, as NAME=VALUE; may be given several times.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Execute a program on simulated memory and write the memory it leaves."""
     from lanefold.frontends.streams import load_memory, machine_streams
     from lanefold.tpb import Machine
+    from lanefold.tpb.machine.options import from_texts
+    from lanefold.tpb.machine.tracing import Record, to_text
 
     streams = machine_streams(program, generation, opcodes)
     first = next(iter(streams.values()))
-    machine = Machine(first.generation, numerics=numerics, count=True)
+    machine = Machine(first.generation, **{"numerics": numerics, "count": True, **from_texts(option or [])})
     if memory is not None:
         load_memory(machine, read_arrays(memory), str(memory))
-    machine.run(first if len(streams) == 1 else streams)
+    records: list[Record] = []
+    machine.run(first if len(streams) == 1 else streams, trace=records.append if trace is not None else None)
     if output is not None:
         write_arrays(output, {"sbuf": machine.sbuf, "psum": machine.psum})
+    if trace is not None:
+        write_bytes(trace, to_text(records, lines=trace.suffix == ".jsonl").encode())
     bundles = sum(len(stream) for stream in streams.values())
+    counters = machine.counters if machine.options.count else None
     if as_json:
-        print_json({"bundles": bundles, "numerics": numerics, "counters": machine.counters})
+        print_json({"bundles": bundles, "numerics": machine.options.numerics, "counters": counters})
         return
     from lanefold.report.table import counter_line
 
-    typer.echo(f"executed {bundles} bundles on {first.generation}, opcodes {first.opcodes}, numerics {numerics}")
-    typer.echo(counter_line(machine.counters))
-    if output is not None:
-        typer.echo(f"wrote {output}")
+    told = f"{first.generation}, opcodes {first.opcodes}, numerics {machine.options.numerics}"
+    typer.echo(f"executed {_counted(bundles, 'bundle')} on {told}")
+    if counters is not None:
+        typer.echo(counter_line(counters))
+    for path in (output, trace):
+        if path is not None:
+            typer.echo(f"wrote {path}")
 
 
 def cost(
@@ -181,7 +202,11 @@ def _parameter(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
-def _stream(source: str, generation: str, opcodes: str) -> tuple[Stream, str]:
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def _stream(source: str, generation: str | None, opcodes: str | None) -> tuple[Stream, str]:
     """The stream a text argument stands for, and what was found out about its reading."""
     from lanefold.frontends.streams import read_stream
 

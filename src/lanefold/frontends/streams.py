@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lanefold.diagnostics import Diagnostic, Place, Rule
-from lanefold.tpb import Bundle, Stream, assemble, bir, check, decode
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
+from lanefold.tpb import Bundle, Instruction, Stream, assemble, bir, check, decode, encode
 from lanefold.tpb.binary import detect_reading
+from lanefold.tpb.isa import GENERATIONS, READINGS
 
 if TYPE_CHECKING:
     from lanefold.tpb.bir import Module
@@ -85,27 +86,33 @@ def read_module(path: str | Path) -> Module:
     return bir.load(Path(path))
 
 
-def read_stream(source: str, generation: str = "v2", opcodes: str = "reference") -> tuple[Stream, str]:
+def read_stream(source: str, generation: str | None = None, opcodes: str | None = None) -> tuple[Stream, str]:
     """The bundles of a file or of hexadecimal digits, and what was found out about their reading (with ``auto``).
 
+    What the call leaves out is taken from the text or the module, else v2 and reference.
+
     Raises:
-        LanefoldError: if the source is neither a readable file nor hexadecimal digits.
+        LanefoldError: if the source is neither a readable file nor hexadecimal digits, or says otherwise than the call.
     """
     path = Path(source)
     if len(source) >= 128 and _HEX.fullmatch(source):
         return _decoded(bytes.fromhex(source), generation, opcodes)
     if path.suffix in TEXT_SUFFIXES:
-        return assemble(read_text(path)), ""
+        stream = assemble(read_text(path), generation, None if opcodes == "auto" else opcodes)
+        return stream, f"opcodes {stream.opcodes}: the text says so" if opcodes == "auto" else ""
     if path.suffix == ".json":
-        module = read_module(path)
-        from lanefold.tpb import encode
-
-        return encode(module, module.generation(None), "reference" if opcodes == "auto" else opcodes), ""
+        stream = encode(read_module(path), generation, _reading(opcodes))
+        return stream, f"opcodes {stream.opcodes}: a module has no bytes yet, the default" if opcodes == "auto" else ""
     return _decoded(_read(path), generation, opcodes)
 
 
-def _decoded(data: bytes, generation: str, opcodes: str) -> tuple[Stream, str]:
-    stream = decode(data, generation, opcodes)
+def _reading(opcodes: str | None) -> str:
+    """The reading to encode in; bytes that are still to be made speak for none, so ``auto`` is the default one."""
+    return READINGS[0] if opcodes in (None, "auto") else opcodes
+
+
+def _decoded(data: bytes, generation: str | None, opcodes: str | None) -> tuple[Stream, str]:
+    stream = decode(data, generation or GENERATIONS[0], opcodes or READINGS[0])
     return stream, str(detect_reading(stream.words, stream.generation)) if opcodes == "auto" else ""
 
 
@@ -132,32 +139,44 @@ def one_bundle(stream: Stream, index: int, source: str) -> Bundle:
     return stream[index]
 
 
-def check_file(path: Path, generation: str | None, opcodes: str) -> tuple[list[Diagnostic], dict[str, Any]]:
-    """Findings of every rule on a file, and what was checked: bundles, generation, opcode reading.
+def check_file(path: Path, generation: str | None, opcodes: str | None) -> tuple[list[Diagnostic], dict[str, Any]]:
+    """Findings of every rule on a file, and what was checked: instructions, bundles, generation, opcode reading.
 
     Raises:
         LanefoldError: if the file cannot be read.
     """
     if path.suffix == ".json":
         module = read_module(path)
-        known = module.generation(generation)
-        reading = "reference" if opcodes == "auto" else opcodes
-        found = [*module.findings(), *check(module, known, reading)]
-        return found, {"bundles": len(module.instructions()), "generation": known, "opcodes": reading}
-    stream, note = read_stream(str(path), generation or "v2", opcodes)
+        known, reading = module.generation(generation), _reading(opcodes)
+        listed = module.instructions()
+        found = [*module.findings(), *check(listed, known, reading)]
+        told: dict[str, Any] = {"instructions": len(listed), "bundles": _bundles(listed, known, reading)}
+        return found, told | {"generation": known, "opcodes": reading}
+    stream, note = read_stream(str(path), generation, opcodes)
     told = {"bundles": len(stream), "generation": stream.generation, "opcodes": stream.opcodes}
     return check(stream), told | ({"reading": note} if note else {})
 
 
-def machine_streams(path: Path, generation: str, opcodes: str) -> dict[str, Stream]:
+def _bundles(listed: list[Instruction], generation: str, opcodes: str) -> int:
+    """How many bundles instructions have; those that a rule keeps from having any count none."""
+    made: dict[int, int] = {}
+    for instruction in listed:
+        if id(instruction) not in made:
+            try:
+                made[id(instruction)] = len(encode(instruction, generation, opcodes))
+            except LanefoldError:
+                made[id(instruction)] = 0
+    return sum(made[id(instruction)] for instruction in listed)
+
+
+def machine_streams(path: Path, generation: str | None, opcodes: str | None) -> dict[str, Stream]:
     """The streams a machine is to run: one of a file, or one per engine of a BIR program.
 
     Raises:
         LanefoldError: if the file cannot be read or holds nothing to run.
     """
     if path.suffix == ".json":
-        module = read_module(path)
-        streams = module.streams(module.generation(None), opcodes)
+        streams = read_module(path).streams(generation, _reading(opcodes))
         if streams:
             return {Path(name).stem: stream for name, stream in streams.items()}
         raise _FILE.error(
@@ -190,3 +209,4 @@ def load_memory(machine: Machine, arrays: dict[str, Any], source: str) -> None:
                 cures=["save the arrays as uint8 of shape (128, bytes per partition)"],
             )
         memory[: data.shape[0], : data.shape[1]] = data
+        machine.mark_written("SB" if name == "sbuf" else "PSUM", 0, data.shape[0], 0, data.shape[1])

@@ -13,14 +13,13 @@ from lanefold.tpb import isa
 from lanefold.tpb.binary import Stream
 from lanefold.tpb.bir import instruction
 from lanefold.tpb.bir.form import plain
+from lanefold.tpb.bir.records import BUNDLES_KEY
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.lower.plan import Fill, Item, Lowering, Tensor, Transfer
 from lanefold.tpb.patterns import Access
 
 DMA_OPCODE = "DMACopy"
 """BIR opcode of a transfer between DRAM and on-chip memory."""
-BUNDLES = "bundles"
-"""Key of an instruction record that says how many bundles of its engine's file are its own, where it is not one."""
 FILL_OPCODE = "Memset"
 """BIR opcode that sets on-chip elements to a constant."""
 _QUEUE_ENGINE = "SP"
@@ -43,7 +42,7 @@ def function(name: str, lowering: Lowering) -> dict[str, Any]:
     written = [record for record, item in zip(records, lowering.items, strict=True) if isinstance(item, Instruction)]
     for record, start, stop in zip(written, lowering.starts, lowering.starts[1:], strict=False):
         if stop - start > 1:
-            record[BUNDLES] = stop - start
+            record[BUNDLES_KEY] = stop - start
     return {
         "name": name,
         "attributes": [],
@@ -185,7 +184,7 @@ def _item(bir: Mapping[str, Any], tensors: Mapping[str, Tensor], locations: Mapp
             tuple(step for step, _ in outside["ap"]),
             _access(inside, locations),
         )
-    return instruction({key: value for key, value in bir.items() if key != BUNDLES}, locations)
+    return instruction(bir, locations)
 
 
 def _access(operand: Mapping[str, Any], locations: Mapping[str, Mapping[str, Any]]) -> Access:

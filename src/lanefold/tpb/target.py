@@ -13,11 +13,12 @@ import numpy as np
 from lanefold.diagnostics import LanefoldError, Place
 from lanefold.ops import Op
 from lanefold.program import Program
-from lanefold.program.files import MARK, damaged, read_file
-from lanefold.program.saved import describe, op_from, restore, shared_files, to_json
+from lanefold.program.files import MARK, damaged, read_file, to_json
+from lanefold.program.saved import describe, op_from, restore, shared_files
 from lanefold.tpb import isa
+from lanefold.tpb.bir.records import BUNDLES_KEY
 from lanefold.tpb.cost import MODELS
-from lanefold.tpb.document import BUNDLES, engine_files, function, restored
+from lanefold.tpb.document import engine_files, function, restored
 from lanefold.tpb.lower import Lowering, lower
 from lanefold.tpb.lower.routes import Candidate, routes
 
@@ -157,7 +158,7 @@ class TpbTarget:
             for block in record["blocks"]:
                 for bir in block["instructions"]:
                     if bir["opcode"] in isa.BIR_BY_OPCODE:
-                        engine, count = bir["engine"], bir.get(BUNDLES, 1)
+                        engine, count = bir["engine"], bir.get(BUNDLES_KEY, 1)
                         chunk = streams[engine][taken[engine] : taken[engine] + count]
                         if len(chunk) != count:
                             raise damaged(

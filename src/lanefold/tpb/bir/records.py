@@ -24,6 +24,8 @@ LOOP = "Loop"
 LOCATION_SET = "memory_location_set"
 LOCATION = "memory_location"
 AXIS_KEY = "LoopAxis"
+BUNDLES_KEY = "bundles"
+"""Our own key, like ``node``: how many bundles of its engine's file are the instruction's, where it is not one."""
 HEADER_KEYS = frozenset(
     {
         "opcode",
@@ -44,11 +46,12 @@ HEADER_KEYS = frozenset(
         "predicates",
         "order",
         "node",
+        BUNDLES_KEY,
         "ins",
         "outs",
     }
 )
-"""Keys that any instruction may carry beside its own (BIR JSON record schema: instruction header)."""
+"""Keys that any instruction may carry beside its own (BIR JSON record schema: instruction header; two of ours)."""
 
 
 class Record(msgspec.Struct, kw_only=True):
