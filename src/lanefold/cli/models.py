@@ -126,7 +126,7 @@ def run(
         program, source = plan.program, plan.model
         print_findings(list(plan.findings))
         feeds = read_arrays(inputs) if inputs else random_inputs(source, seed)
-    outcome = verified(source, program, feeds, count=True) if verify and source is not None else None
+    outcome = verified(source, program, feeds) if verify and source is not None else None
     outputs = dict(outcome.outputs) if outcome else program.run(feeds, count=True)
     if output is not None:
         write_arrays(output, outputs)
@@ -202,14 +202,10 @@ def _candidate(piece: str, candidate: Any) -> dict[str, Any]:
 
 
 def _run_document(outputs: dict[str, Any], ledger: Ledger, outcome: Verification | None) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "outputs": {name: {"shape": list(value.shape), "dtype": value.dtype.name} for name, value in outputs.items()},
         "counted": {row.node: dict(row.counted) for row in ledger if row.counted},
-        "verification": None
-        if outcome is None
-        else {"ok": outcome.ok, "line": outcome.line, "rows": [asdict(row) for row in outcome.rows]},
+        "verification": None if outcome is None else outcome.to_dict(),
     }
 
 
@@ -221,7 +217,8 @@ def _show_run(
     seed: int,
     output: Path | None,
 ) -> None:
-    from lanefold.report.table import counter_line, counter_text, number_text, show, table
+    from lanefold.report.differences import difference_parts
+    from lanefold.report.table import counter_line, counter_text, show
 
     lines: list[Any] = [f"inputs: {inputs if inputs else f'random, seed {seed}'}"]
     for name, value in outputs.items():
@@ -229,22 +226,11 @@ def _show_run(
     lines.append(counter_line(ledger.counted))
     lines += [f"  {row.node}: {counter_text(dict(row.counted))}" for row in ledger if row.counted]
     if outcome is not None:
-        rows = [
-            (row.node, row.kind, row.against, number_text(row.largest), f"{row.relative:.2g}", row.ulp, _verdict(row))
-            for row in outcome.rows
-        ]
-        columns = ("node", "kind", "against", "largest", "relative", "ulp", "verdict")
-        lines += [table("", columns, rows, ("largest", "relative", "ulp"))]
+        lines += difference_parts(outcome)
         lines.append(f"verification {'passed' if outcome.ok else 'FAILED'}: {outcome.line}")
     if output is not None:
         lines.append(f"wrote {output}")
     show(lines)
-
-
-def _verdict(row: Any) -> str:
-    if row.ok:
-        return "agrees"
-    return f"differs at {list(row.cell) if row.cell else 'shape'}: {row.got} for {row.wanted}"
 
 
 def _readings(**given: str) -> dict[str, str]:
