@@ -12,9 +12,11 @@ from fake_target import FakeTarget
 
 from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.onnx import compile_model, plan_model
-from lanefold.frontends.onnx.decompose import HANDLERS
+from lanefold.frontends.onnx.pools import POOLS
+from lanefold.frontends.onnx.reduces import REDUCES
 
 PREFIXES = ("test_maxpool", "test_averagepool", "test_lppool", "test_global", "test_reduce")
+HANDLERS = {**POOLS, **REDUCES}
 UNSUPPORTED_BY_THE_HOST = "test_reduce_max_empty_set_bool"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import lanefold.tpb as tpb
 from lanefold.diagnostics import Place
 from lanefold.numerics import alu, casts, dtypes
-from lanefold.ops import ArgReduce, Expand, Gather, Pool, Reduce, Softmax, TopK
+from lanefold.ops import ArgPool, ArgReduce, Expand, Gather, Pool, Reduce, Softmax, TopK
 from lanefold.tpb.bir.operands import instruction as read_instruction
 from lanefold.tpb.cost import model_name
 from lanefold.tpb.lower.lower import built, lower
@@ -403,6 +403,15 @@ LOWER_CALLS = (
         "the 20000 largest of 40000 elements need 40000 candidates from 5 chunks",
         "take fewer values of the row",
         TopK((1, 40_000), 1, 16),
+    ),
+    CallCase(
+        "TPB-LOWER-WINDOW-ROW",
+        lower,
+        ArgPool((1, 1, 200, 200), (3, 3)),
+        ArgPool((1, 1, 200, 200), (150, 150)),
+        "a window of 22500 elements of float32 is no row of one search",
+        "leave the output of indices out",
+        Pool("max", (1, 1, 200, 200), (150, 150)),
     ),
     CallCase(
         "TPB-LOWER-EXPAND",

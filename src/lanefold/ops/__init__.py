@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lanefold.ops.checks import ELEMENTS, identity
 from lanefold.ops.others import EXPAND_OPERATORS, Expand, Gather, Iota, Reciprocal
-from lanefold.ops.pooling import POOL_OPERATORS, Pool
+from lanefold.ops.pooling import POOL_OPERATORS, ArgPool, Pool
 from lanefold.ops.reductions import REDUCE_OPERATORS, ArgReduce, Reduce, TopK
 from lanefold.ops.softmax import Softmax
 from lanefold.ops.windows import (
@@ -19,7 +19,7 @@ from lanefold.ops.windows import (
     resolve_pads,
 )
 
-Op = Pool | Reduce | ArgReduce | TopK | Expand | Reciprocal | Iota | Gather | Softmax
+Op = Pool | ArgPool | Reduce | ArgReduce | TopK | Expand | Reciprocal | Iota | Gather | Softmax
 
 __all__ = [
     "AUTO_PADS",
@@ -27,6 +27,7 @@ __all__ = [
     "EXPAND_OPERATORS",
     "POOL_OPERATORS",
     "REDUCE_OPERATORS",
+    "ArgPool",
     "ArgReduce",
     "AxisWindows",
     "Expand",

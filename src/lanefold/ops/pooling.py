@@ -200,3 +200,61 @@ class Pool:
     def _size(self, kernel: tuple[int, ...], pads: tuple[int, ...]) -> int:
         """Elements of the output; windows that do not fit count as none."""
         return prod(max(extent, 0) for extent in self._outputs(kernel, pads))
+
+
+@dataclass(frozen=True)
+class ArgPool:
+    """``values = the maximum of each window, places = where in its window the first of equal maxima stands``.
+
+    A place counts the elements of the window, clipped to the real elements, from 0 on, last axis fastest.
+
+    Args:
+        input_shape: (N, C, *spatial) with 1 to 3 spatial axes, in elements.
+        kernel: window per spatial axis, in elements.
+        strides: step from window to window; ones if empty.
+        dilations: step inside a window; ones if empty.
+        pads: all begins, then all ends, in elements; zeros if empty.
+        ceil_mode: round the number of outputs up; a last window that would begin beyond the input is dropped.
+        dtype: type name of input and values.
+        index_dtype: type name of the places.
+
+    Raises:
+        LanefoldError: as for `Pool`.
+
+    Source: ONNX operators, MaxPool, output Indices.
+    """
+
+    input_shape: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    pads: tuple[int, ...] = ()
+    ceil_mode: bool = False
+    dtype: str = "float32"
+    index_dtype: str = "uint32"
+
+    def __post_init__(self) -> None:
+        take_fields(self)
+        pool = self.pool
+        for name in ("strides", "dilations", "pads"):
+            object.__setattr__(self, name, getattr(pool, name))
+        check_dtype(self.index_dtype)
+
+    @cached_property
+    def pool(self) -> Pool:
+        """The pooling whose maxima are placed."""
+        return Pool(
+            "max",
+            self.input_shape,
+            self.kernel,
+            self.strides,
+            self.dilations,
+            self.pads,
+            ceil_mode=self.ceil_mode,
+            dtype=self.dtype,
+        )
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """(N, C, *outputs), of values and of places."""
+        return self.pool.output_shape

@@ -10,9 +10,9 @@ import onnx
 from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.read import Model
-from lanefold.ops import ArgReduce, Expand, Gather, Iota, Pool, Reciprocal, Reduce, Softmax, TopK
+from lanefold.ops import ArgPool, ArgReduce, Expand, Gather, Iota, Pool, Reciprocal, Reduce, Softmax, TopK
 
-LegOp = Pool | Reduce | ArgReduce | TopK | Expand | Gather | Softmax | Reciprocal | Iota
+LegOp = Pool | ArgPool | Reduce | ArgReduce | TopK | Expand | Gather | Softmax | Reciprocal | Iota
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LegPiece:
     @property
     def result_dtypes(self) -> tuple[str, ...]:
         """Type names of the outputs, in order."""
-        if isinstance(self.op, TopK):
+        if isinstance(self.op, TopK | ArgPool):
             return self.op.dtype, self.op.index_dtype
         return (self.op.dtype if isinstance(self.op, Gather) else self.op.output_dtype,)
 
@@ -67,6 +67,8 @@ class LegPiece:
             return f"{self.op.k} {'largest' if self.op.largest else 'smallest'}"
         if isinstance(self.op, Expand) and self.op.operator != "bypass":
             return f"{self.op.operator.replace('_', ' of ')} with a repeated vector"
+        if isinstance(self.op, ArgPool):
+            return f"max of windows {'×'.join(map(str, self.op.kernel))} and its place"
         if isinstance(self.op, ArgReduce):
             return f"index of {self.op.operator}"
         if isinstance(self.op, Expand | Gather | Softmax | Reciprocal | Iota):

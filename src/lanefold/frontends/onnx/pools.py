@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import onnx
 from onnx import helper
 
 from lanefold.diagnostics import Diagnostic
 from lanefold.frontends.onnx import rules
+from lanefold.frontends.onnx.arg_pools import with_indices
 from lanefold.frontends.onnx.elements import sums_magnitudes
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.pieces import (
@@ -123,12 +125,12 @@ def describe(pool: Pool) -> str:
 
 def _max_pool(model: Model, node: Node) -> Parts | OnHost:
     findings = _max_findings(model, node)
-    if len(node.outputs) > 1:
-        return OnHost(f"{node.outputs[1]} asks for the indices of the maxima", findings=findings)
     source = _ranked_source(model, node)
     if isinstance(source, OnHost):
-        return source
+        return replace(source, findings=findings)
     pool, found = _window(model, node, source, "max", "identity")
+    if len(node.outputs) > 1:
+        return with_indices(model, node, pool, _explicit(node, pool), (*findings, *found), describe(pool))
     return _one(model, node, pool, (*findings, *found))
 
 

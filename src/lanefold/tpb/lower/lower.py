@@ -7,9 +7,10 @@ from math import prod
 from typing import Any
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.ops import ArgReduce, Expand, Gather, Iota, Op, Pool, Reciprocal, Reduce, TopK
+from lanefold.ops import ArgPool, ArgReduce, Expand, Gather, Iota, Op, Pool, Reciprocal, Reduce, TopK
 from lanefold.program.prices import total
 from lanefold.tpb import isa
+from lanefold.tpb.lower.arg_pool import lower_arg_pool
 from lanefold.tpb.lower.dims import PARTITIONS, Kept, pieces
 from lanefold.tpb.lower.plan import Builder, Lowering, Transfer
 from lanefold.tpb.lower.pool import lower_pool
@@ -149,6 +150,7 @@ def _cheapest(op: Reduce, place: Place, generation: isa.Generation, opcodes: isa
 
 _TYPES: dict[type, tuple[str, ...]] = {
     ArgReduce: (*FLOATS, *SMALL_INTEGERS),
+    ArgPool: (*FLOATS, *SMALL_INTEGERS),
     TopK: (*FLOATS, *SMALL_INTEGERS),
     Reciprocal: FLOATS,
     Expand: (*FLOATS, *SMALL_INTEGERS, "int32"),
@@ -181,6 +183,7 @@ _WAYS: dict[type, _Way] = {
     Pool: lower_pool,
     Reciprocal: _reciprocal,
     ArgReduce: lower_arg,
+    ArgPool: lower_arg_pool,
     TopK: lower_top,
     Iota: lower_iota,
     Gather: lower_gather,

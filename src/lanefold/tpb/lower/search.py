@@ -11,7 +11,7 @@ from lanefold.diagnostics import Place, Rule
 from lanefold.numerics.dtypes import by_name
 from lanefold.ops import ArgReduce, TopK
 from lanefold.tpb import isa
-from lanefold.tpb.lower.dims import PARTITIONS, Kept, lanes_of, merge_kept, strides_of
+from lanefold.tpb.lower.dims import PARTITIONS, Folded, Kept, lanes_of, merge_kept, strides_of
 from lanefold.tpb.lower.elements import signed
 from lanefold.tpb.lower.plan import Builder, Region, Transfer
 from lanefold.tpb.patterns import Access, Pair
@@ -33,7 +33,7 @@ RULE_CANDIDATES = Rule(
 )
 
 
-class _Wish(NamedTuple):
+class Wish(NamedTuple):
     """What is searched: how many values, which end of the row, which of equal ones."""
 
     k: int
@@ -42,13 +42,13 @@ class _Wish(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """Rows of a DRAM tensor: kept dims with steps in source and results, the row's own step and its length.
 
-    ``values`` and ``indices`` name the result tensors, ``values`` empty where they are not wanted; rows begin at
-    ``start`` of the source and ``out_start`` of the results. ``chunked`` is set for chunks and for their candidates.
-    Candidates come from chunks of ``size`` elements in runs of ``run``; ``positions`` names the tensor that says where
-    they stand in their chunk.
+    ``window`` holds the dims of a row that walks several, in place of ``step``. ``values`` and ``indices`` name the
+    result tensors, ``values`` empty where they are not wanted; rows begin at ``start`` of the source and ``out_start``
+    of the results. ``chunked`` is set for chunks and for their candidates. Candidates come from chunks of ``size``
+    elements in runs of ``run``; ``positions`` names the tensor that says where they stand in their chunk.
     """
 
     source: str
@@ -56,7 +56,7 @@ class _Rows:
     kept: tuple[Kept, ...]
     step: int
     length: int
-    wish: _Wish
+    wish: Wish
     values: str
     indices: str
     start: int = 0
@@ -65,6 +65,12 @@ class _Rows:
     positions: str = ""
     size: int = 0
     run: int = 0
+    window: tuple[Folded, ...] = ()
+
+    @property
+    def dims(self) -> tuple[Folded, ...]:
+        """The dims that a row walks, outermost first."""
+        return self.window or (Folded(self.step, self.length),)
 
     @property
     def passes(self) -> int:
@@ -88,8 +94,8 @@ def lower_arg(builder: Builder, op: ArgReduce) -> str:
     Raises:
         LanefoldError: where the index type is none of the leg's.
     """
-    _check_index(builder, op.output_dtype)
-    wish = _Wish(1, op.operator == "max", op.select_last_index)
+    check_index(builder, op.output_dtype)
+    wish = Wish(1, op.operator == "max", op.select_last_index)
     builder.tensor("in0", prod(op.input_shape), op.dtype)
     builder.tensor("out0", prod(op.output_shape), op.output_dtype)
     return _search(builder, op, wish, "", "out0")
@@ -101,14 +107,15 @@ def lower_top(builder: Builder, op: TopK) -> str:
     Raises:
         LanefoldError: where the index type is none of the leg's, or the candidates of a long row are too many.
     """
-    _check_index(builder, op.index_dtype)
+    check_index(builder, op.index_dtype)
     builder.tensor("in0", prod(op.input_shape), op.dtype)
     builder.tensor("out0", prod(op.output_shape), op.dtype)
     builder.tensor("out1", prod(op.output_shape), op.index_dtype)
-    return _search(builder, op, _Wish(op.k, op.largest, False), "out0", "out1")
+    return _search(builder, op, Wish(op.k, op.largest, False), "out0", "out1")
 
 
-def _check_index(builder: Builder, dtype: str) -> None:
+def check_index(builder: Builder, dtype: str) -> None:
+    """Refuse indices of a type that no search writes."""
     if dtype not in INDEX_DTYPES:
         raise RULE_INDEX.error(
             f"indices cannot be {dtype}",
@@ -127,20 +134,20 @@ def _kept(op: ArgReduce | TopK, wide: int) -> tuple[tuple[Kept, ...], int]:
     return merge_kept(dims), steps[op.axis]
 
 
-def _search(builder: Builder, op: ArgReduce | TopK, wish: _Wish, values: str, indices: str) -> str:
+def _search(builder: Builder, op: ArgReduce | TopK, wish: Wish, values: str, indices: str) -> str:
     kept, step = _kept(op, wish.k)
     length = op.input_shape[op.axis]
     out_step = strides_of(op.output_shape)[op.axis] if isinstance(op, TopK) else 1
-    rows = _Rows("in0", op.dtype, kept, step, length, wish, values, indices)
-    if _fits(builder, rows):
-        _stage(builder, rows, out_step)
+    rows = Rows("in0", op.dtype, kept, step, length, wish, values, indices)
+    if fits(builder, rows):
+        search_rows(builder, rows, out_step)
     else:
         _chunked(builder, rows, out_step)
     _notes(builder, rows)
     return "max8 + find_index8" if rows.passes == 1 else "max8 + find_index8 + match_replace8"
 
 
-def _notes(builder: Builder, rows: _Rows) -> None:
+def _notes(builder: Builder, rows: Rows) -> None:
     wish = rows.wish
     if not wish.largest:
         builder.note("smallest as the largest of the negated values")
@@ -152,41 +159,42 @@ def _notes(builder: Builder, rows: _Rows) -> None:
         builder.note(_not_a_number(builder, rows))
 
 
-def _not_a_number(builder: Builder, rows: _Rows) -> str:
-    if not _fits(builder, rows):
+def _not_a_number(builder: Builder, rows: Rows) -> str:
+    if not fits(builder, rows):
         return f"NaN is passed over; indices of a row with fewer than {rows.wish.k} numbers mean nothing"
     if rows.guards:
         return f"NaN is passed over; a row with fewer than {rows.wish.k} numbers has indices of all ones"
     return "NaN among the first eight elements keeps its slot in Max8 (birsim), its index is all ones; else passed over"
 
 
-def _work_dtype(rows: _Rows) -> str:
+def _work_dtype(rows: Rows) -> str:
     """The type that a row is searched in: integers that are negated or marked by NaN become float32, which is exact."""
     changed = rows.passes > 1 or not rows.wish.largest
     return "float32" if changed and not by_name(rows.dtype).is_float else rows.dtype
 
 
-def _row_bytes(rows: _Rows) -> int:
+def _row_bytes(rows: Rows) -> int:
     work, found = by_name(_work_dtype(rows)).bytes, rows.passes * EIGHT
     copied = 0 if _in_place(rows) else by_name(rows.dtype).bytes
     positions = 12 if rows.positions else 0
     return rows.length * (work + copied + positions) + (found + rows.guards + EIGHT) * 16 + 256
 
 
-def _in_place(rows: _Rows) -> bool:
+def _in_place(rows: Rows) -> bool:
     """Whether a row is searched where it was loaded."""
     return _work_dtype(rows) == rows.dtype
 
 
-def _fits(builder: Builder, rows: _Rows) -> bool:
+def fits(builder: Builder, rows: Rows) -> bool:
+    """Whether one search reads a row, and a partition holds it with its results."""
     return rows.length + rows.guards <= GREATEST_ROW and _row_bytes(rows) <= builder.capacity
 
 
-def _chunked(builder: Builder, rows: _Rows, out_step: int) -> None:
+def _chunked(builder: Builder, rows: Rows, out_step: int) -> None:
     """Candidates of every chunk, in the order of the row, then a search among them; ties keep their order."""
     wish = rows.wish
     count = -(-rows.length // (GREATEST_ROW - EIGHT))
-    while not _fits(builder, _chunk(rows, -(-rows.length // count))):
+    while not fits(builder, _chunk(rows, -(-rows.length // count))):
         count += 1
     size = -(-rows.length // count)
     even, rest = divmod(rows.length, size)
@@ -194,7 +202,7 @@ def _chunked(builder: Builder, rows: _Rows, out_step: int) -> None:
     width = even * run + min(run, rest)
     work = _work_dtype(rows)
     outputs = prod(dim.num for dim in rows.kept)
-    final = _Rows(
+    final = Rows(
         chunked=True,
         source="tops",
         dtype=work,
@@ -208,7 +216,7 @@ def _chunked(builder: Builder, rows: _Rows, out_step: int) -> None:
         size=size,
         run=run,
     )
-    if not _fits(builder, final):
+    if not fits(builder, final):
         raise RULE_CANDIDATES.error(
             f"the {wish.k} largest of {rows.length} elements need {width} candidates from {count} chunks",
             got=width,
@@ -222,10 +230,10 @@ def _chunked(builder: Builder, rows: _Rows, out_step: int) -> None:
     spread = tuple(Kept(dim.step, to.step, dim.num) for dim, to in zip(rows.kept, final.kept, strict=True))
     part = replace(rows, values="tops", indices="places", chunked=True)
     chunks = merge_kept((*spread, Kept(size * rows.step, run, even)))
-    _stage(builder, replace(part, kept=chunks, length=size, wish=wish._replace(k=run)), 1)
+    search_rows(builder, replace(part, kept=chunks, length=size, wish=wish._replace(k=run)), 1)
     if rest:
         few = min(run, rest)
-        _stage(
+        search_rows(
             builder,
             replace(
                 part,
@@ -237,11 +245,11 @@ def _chunked(builder: Builder, rows: _Rows, out_step: int) -> None:
             ),
             1,
         )
-    _stage(builder, final, out_step)
+    search_rows(builder, final, out_step)
     builder.note(f"rows of {rows.length} elements in {count} chunks of at most {size}, searched again")
 
 
-def _chunk(rows: _Rows, size: int) -> _Rows:
+def _chunk(rows: Rows, size: int) -> Rows:
     """One chunk of ``size`` elements of each row, from which no more than it holds are taken."""
     return replace(rows, length=size, wish=rows.wish._replace(k=min(rows.wish.k, size)), chunked=True)
 
@@ -267,7 +275,7 @@ class _Room:
     ends: Region | None
 
 
-def _stage(builder: Builder, rows: _Rows, out_step: int) -> None:
+def search_rows(builder: Builder, rows: Rows, out_step: int) -> None:
     """One search of all rows, up to 128 side by side on the partitions."""
     builder.restart()
     lanes = max((dim.num for dim in rows.kept), default=1)
@@ -278,7 +286,7 @@ def _stage(builder: Builder, rows: _Rows, out_step: int) -> None:
         _pass(builder, moved, room, lane, out_step)
 
 
-def _room(builder: Builder, rows: _Rows, lanes: int) -> _Room:
+def _room(builder: Builder, rows: Rows, lanes: int) -> _Room:
     work, found = _work_dtype(rows), rows.passes * EIGHT
     row = builder.region("row", rows.guards + rows.length, work, lanes)
     loaded = row if _in_place(rows) else builder.region("loaded", rows.length, rows.dtype, lanes)
@@ -302,7 +310,7 @@ def _as(region: Region, dtype: str) -> Region:
     return replace(region, dtype=dtype)
 
 
-def _constants(builder: Builder, rows: _Rows, room: _Room) -> None:
+def _constants(builder: Builder, rows: Rows, room: _Room) -> None:
     """What stays the same for all rows of a stage: guards, and the last index."""
     if rows.guards:
         zeros = room.values.access([(1, EIGHT)])
@@ -317,12 +325,15 @@ def _iota(builder: Builder, out: Access, base: int, pattern: list[Pair]) -> None
     builder.instruction("Iota", [], [out], "Pool", pattern=pattern, base=base, channel_multiplier=0)
 
 
-def _pass(builder: Builder, rows: _Rows, room: _Room, lane: Kept, out_step: int) -> None:
+def _pass(builder: Builder, rows: Rows, room: _Room, lane: Kept, out_step: int) -> None:
     """Up to 128 rows: load, search, save."""
     lanes, guards = lane.num, rows.guards
     start = guards if _in_place(rows) else 0
     loaded = room.loaded.access([(1, rows.length)], start, lanes)
-    builder.items.append(Transfer("load", rows.source, rows.start, (lane.step, rows.step), loaded))
+    near = strides_of([dim.num for dim in rows.dims])
+    inside = room.loaded.access([(step, dim.num) for step, dim in zip(near, rows.dims, strict=True)], start, lanes)
+    outside = tuple(dim.step for dim in rows.dims)
+    builder.items.append(Transfer("load", rows.source, rows.start, (lane.step, *outside), inside))
     first_stage = not rows.positions
     if first_stage and not rows.wish.largest:
         signed(builder, loaded, room.row.access([(1, rows.length)], guards, lanes), negate=True)
@@ -348,7 +359,7 @@ def _pass(builder: Builder, rows: _Rows, room: _Room, lane: Kept, out_step: int)
     builder.items.append(Transfer("save", rows.indices, rows.out_start, steps, kept))
 
 
-def _eight(builder: Builder, rows: _Rows, room: _Room, number: int, lanes: int) -> None:
+def _eight(builder: Builder, rows: Rows, room: _Room, number: int, lanes: int) -> None:
     """The next eight values and where they stand; what was found is overwritten where another pass follows."""
     at = number * EIGHT
     values = room.values.access([(1, EIGHT)], at, lanes)
@@ -369,7 +380,7 @@ def _eight(builder: Builder, rows: _Rows, room: _Room, number: int, lanes: int) 
         builder.instruction("TensorReduce", [pair], [result], "DVE", op="subtract", axis="X")
 
 
-def _walked(rows: _Rows, room: _Room, lanes: int) -> Access:
+def _walked(rows: Rows, room: _Room, lanes: int) -> Access:
     """The row as a search reads it: repeated where it is short, reversed where the last of equals is wanted."""
     pairs: list[Pair] = [(-1 if rows.wish.last else 1, rows.length)]
     if rows.length < EIGHT:
@@ -377,7 +388,7 @@ def _walked(rows: _Rows, room: _Room, lanes: int) -> Access:
     return room.row.access(pairs, rows.guards + (rows.length - 1 if rows.wish.last else 0), lanes)
 
 
-def _positions(builder: Builder, rows: _Rows, room: _Room, lane: Kept) -> Region:
+def _positions(builder: Builder, rows: Rows, room: _Room, lane: Kept) -> Region:
     """Indices among the candidates exchanged for the indices in the whole row."""
     lanes, length = lane.num, rows.length
     if room.positions is None or room.places is None or room.fetched is None:
