@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import onnx
@@ -59,6 +60,7 @@ def compile(  # noqa: A001 - the name users expect, beside the built-in only ins
     model: str | Path | onnx.ModelProto,
     target: str = "trn1",
     *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     prefer: str = "cost",
     strict: bool = False,
     **readings: str,
@@ -68,7 +70,9 @@ def compile(  # noqa: A001 - the name users expect, beside the built-in only ins
     Args:
         model: path of an ONNX file, or a model.
         target: target name, see ``lanefold targets``.
-        prefer: route preference, ``cost``, ``free-axis`` or ``cross-lane``.
+        shapes: extents of inputs that the model leaves open, by name, such as ``{"x": (1, 3, 224, 224)}``.
+        prefer: route preference, ``cost``; ``free-axis`` or ``cross-lane`` on trn targets, ``row`` or ``column`` on
+            PTO targets.
         strict: refuse models whose pooling or reduction nodes would go to the host.
         readings: readings of the target, such as ``opcodes="headers"`` or ``numerics="device"``.
 
@@ -78,7 +82,7 @@ def compile(  # noqa: A001 - the name users expect, beside the built-in only ins
     from lanefold.frontends.onnx import compile_model
     from lanefold.targets import target as find_target
 
-    return compile_model(model, find_target(target, **readings), prefer=prefer, strict=strict)
+    return compile_model(model, find_target(target, **readings), shapes=shapes, prefer=prefer, strict=strict)
 
 
 def __getattr__(name: str) -> Any:

@@ -113,11 +113,43 @@ def test_window_attributes(attributes: dict[str, object], code: str, ceil_mode: 
 def test_open_extents_and_their_cure() -> None:
     model = one_node_model("MaxPool", ("batch", 3, None), kernel_shape=[2])  # type: ignore[arg-type]
     (finding,) = findings(model)
-    assert (finding.code, finding.got, finding.place.operand) == ("ONNX-SHAPE", "?×3×?", "x")
-    assert finding.cures[0].text == "give --shape x=1,3,1 with the extents you mean"
+    assert (finding.code, finding.got, finding.place.operand) == ("ONNX-SHAPE", "batch×3×?", "x")
+    assert finding.cures[0].text == "give the extents you mean, for example --shape x=1,3,224 on the command line"
+    assert finding.cures[1].text == "in Python, for example compile(model, shapes={'x': (1, 3, 224)})"
+    assert compile_model(model, FakeTarget(), shapes={"x": (1, 3, 224)}).outputs[0].shape == (1, 3, 223)
     program = compile_model(model, FakeTarget(), shapes={"x": [2, 3, 8]})
     assert program.inputs[0].shape == (2, 3, 8)
     assert program.outputs[0].shape == (2, 3, 7)
+
+
+def test_example_extents_are_legal() -> None:
+    """A Gemm behind a Flatten leaves one height and width; dims of one name get one extent."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w"], ["y"]),
+        helper.make_node("Add", ["t", "u"], ["z"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 3, "height", "width"]),
+            helper.make_tensor_value_info("t", onnx.TensorProto.FLOAT, ["N", "sequence", 7]),
+            helper.make_tensor_value_info("u", onnx.TensorProto.FLOAT, ["sequence", 7]),
+        ],
+        [
+            helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None),
+            helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None),
+        ],
+        [helper.make_tensor("w", onnx.TensorProto.FLOAT, [3 * 16 * 16, 2], np.zeros(3 * 16 * 16 * 2))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    found = findings(model)
+    assert [finding.got for finding in found] == ["N×3×height×width", "N×sequence×7", "sequence×7"]
+    shapes = {"x": (1, 3, 32, 32), "t": (1, 128, 7), "u": (128, 7)}
+    assert found[0].cures[1].text == f"in Python, for example compile(model, shapes={shapes})"
+    assert compile_model(model, FakeTarget(), shapes=shapes).outputs[0].shape == (1, 2)
 
 
 @pytest.mark.parametrize("shapes", [{"z": [1]}, {"x": [1, 3]}, {"x": [1, 4, 2]}, {"x": [1, 3, -1]}])

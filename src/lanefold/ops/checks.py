@@ -47,7 +47,7 @@ RULE_DTYPE = Rule(
 _TEXTS = ("operator", "element", "dtype", "output_dtype", "index_dtype")
 _TYPE_NAMES = tuple(row.name for row in reversed(dtypes.DTYPES) if row.is_number)
 _KNOWN = {"operator": ("max", "min", "add", "…"), "element": ELEMENTS}
-_WIDE = ("input_shape", "shape", "indices_shape", "axes")
+_WIDE = ("input_shape", "shape", "indices_shape", "axes", "kernel", "strides", "dilations", "pads")
 _ANY = (1 << 63) - 1
 _INTEGERS = ("base",)
 _WIDE_INTEGERS = ("axis", "k")
@@ -59,7 +59,7 @@ def _text(owner: str, name: str, value: object) -> str:
 
 
 def _wide(owner: str, name: str, value: object) -> tuple[int, ...]:
-    """Extents and axes; those that are too large are refused by their own rules, which say what could be given."""
+    """Extents, axes and windows; too large ones are refused by their own rules, which say what could be given."""
     return arguments.integers(owner, name, value, low=-_ANY, high=_ANY)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from lanefold.arguments import GREATEST
 from lanefold.diagnostics import Cure, Diagnostic, LanefoldError, Place, Rule
 from lanefold.ops.checks import (
     GREATEST_SIZE,
@@ -24,7 +25,8 @@ POOL_OPERATORS = ("max", "average", "add")
 
 RULE_ATTRIBUTE = Rule(
     "OP-POOL-ATTRIBUTE",
-    "Kernel, strides and dilations hold one integer of at least 1 per spatial axis, pads two of at least 0.",
+    "Kernel, strides and dilations hold one integer of at least 1 per spatial axis, pads two of at least 0; none has "
+    "more than 31 bits.",
     "ONNX operators: MaxPool, attributes kernel_shape, strides, dilations and pads",
 )
 RULE_WIDE = Rule(
@@ -117,14 +119,15 @@ class Pool:
         found = []
         for name, length, low in wanted:
             value: tuple[int, ...] = getattr(self, name)
-            if len(value) == length and all(each >= low for each in value):
+            if len(value) == length and all(low <= each <= GREATEST for each in value):
                 continue
-            healed = tuple(max(each, low) for each in value[:length]) + (low,) * (length - len(value))
+            healed = tuple(each if low <= each <= GREATEST else low for each in value[:length])
+            healed += (low,) * (length - len(value))
             found.append(
                 RULE_ATTRIBUTE.finding(
                     f"Pool over {rank} spatial axes cannot take {name} {list(value)}",
                     got=list(value),
-                    allowed=f"{length} integers of at least {low}",
+                    allowed=f"{length} integers from {low} to {GREATEST}",
                     cures=[Cure(f"use {name} {list(healed)}", {name: healed})],
                     place=Place(operand="Pool", field=name),
                 )

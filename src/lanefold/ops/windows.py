@@ -262,12 +262,13 @@ def resolve_pads(
             cures=["write auto_pad NOTSET and explicit pads"],
             place=place,
         )
-    sizes = arguments.integers("resolve_pads", "sizes", sizes, low=0)
+    call, any_number = "resolve_pads", (1 << 63) - 1
+    sizes = arguments.integers(call, "sizes", sizes, low=0)
     rank = len(sizes)
-    kernel = arguments.integers("resolve_pads", "kernel", kernel, count=rank)
-    strides = arguments.integers("resolve_pads", "strides", strides, low=1, count=rank)
-    dilations = arguments.integers("resolve_pads", "dilations", dilations, count=rank)
-    pads = arguments.integers("resolve_pads", "pads", () if pads is None else pads)
+    kernel = arguments.integers(call, "kernel", kernel, low=-any_number, high=any_number, count=rank)
+    strides = arguments.integers(call, "strides", strides, low=1, high=any_number, count=rank)
+    dilations = arguments.integers(call, "dilations", dilations, low=-any_number, high=any_number, count=rank)
+    pads = arguments.integers(call, "pads", () if pads is None else pads, low=-any_number, high=any_number)
     if auto_pad == "NOTSET":
         return ResolvedPads(tuple(pads) if pads else (0,) * (2 * rank), ceil_mode, ())
     findings = []

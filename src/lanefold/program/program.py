@@ -252,6 +252,8 @@ class Program:
         from lanefold.program.timeline import timeline
 
         named = arguments.text("timeline", "model", model, self.target.cost_models)
+        if not self.leg_steps:
+            self.cost(named)
         return timeline(self, named, arguments.text("timeline", "drawn", drawn, ("high", "low")))
 
     def save(self, path: str | Path) -> Path:

@@ -14,7 +14,7 @@ import msgspec
 from lanefold import ops
 from lanefold.diagnostics import Place, Rule
 from lanefold.host import HostStep
-from lanefold.program.files import MARK, damaged, digest, read_file, to_json
+from lanefold.program.files import MARK, damaged, digest, read_file, said, to_json
 from lanefold.program.ledger import Ledger, LedgerRow
 from lanefold.program.program import Code, LegStep, Program, Step, Target, TensorInfo
 
@@ -146,9 +146,10 @@ def read_document(folder: Path) -> dict[str, Any]:
     Raises:
         LanefoldError: if the folder holds no program, or a file is missing, changed or of another form.
     """
-    if not _is_program(folder):
+    problem = _problem(folder)
+    if problem:
         raise _FOLDER.error(
-            f"{folder} holds no program: it has no {MARK}" if folder.is_dir() else f"{folder} is no folder",
+            problem,
             got=str(folder),
             allowed="a folder that `lanefold compile` or Program.save wrote",
             place=Place(file=str(folder)),
@@ -171,11 +172,16 @@ def read_document(folder: Path) -> dict[str, Any]:
     return dict(document)
 
 
-def _is_program(folder: Path) -> bool:
+def _problem(folder: Path) -> str:
+    """Why a place is no folder of a program; empty if it is one."""
     try:
-        return (folder / MARK).exists()
-    except (OSError, ValueError):
-        return False
+        if (folder / MARK).exists():
+            return ""
+        if folder.is_dir():
+            return f"{folder} holds no program: it has no {MARK}"
+        return f"{folder} is a file, not the folder of a program" if folder.exists() else f"{folder} does not exist"
+    except (OSError, ValueError) as error:
+        return f"{folder} cannot be read: {said(error)}"
 
 
 def _told(error: Exception) -> str:

@@ -74,12 +74,16 @@ def _event(slot: Slot, thread: int) -> dict[str, Any]:
     return event | {"ph": "X", "dur": (slot.end_ns - slot.start_ns) / _NS_PER_TICK}
 
 
-def _timeline(program: Program | PtoProgram, drawn: str, options: dict[str, Any]) -> Timeline:
+def _timeline(program: object, drawn: str, options: dict[str, Any]) -> Timeline:
     from lanefold.program import Program
+    from lanefold.pto.program import Program as TileProgram
+    from lanefold.pto.program.timeline import timeline
 
     if isinstance(program, Program):
         return program.timeline(drawn=drawn, **options)
-    from lanefold.pto.program.timeline import timeline
+    if not isinstance(program, TileProgram):
+        wanted = "a program of lanefold.compile, lanefold.load or lanefold.pto.parse"
+        raise arguments.refused("write_trace", "program", program, wanted, "give program=lanefold.load(folder)")
 
     return timeline(program, drawn=drawn, **options)
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from lanefold import arguments
 from lanefold.diagnostics import LanefoldError, Place
 from lanefold.frontends.onnx import rules
 
@@ -44,7 +45,12 @@ def set_shapes(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], sour
     """
     inputs = {v.name: v for v in proto.graph.input}
     found = []
-    for name, wanted in shapes.items():
+    example = "{" + ", ".join(f"{name!r}: (1, 3, 224, 224)" for name in list(inputs)[:1]) + "}"
+    shapes = arguments.mapping(
+        "compile", "shapes", shapes, "a mapping from names of inputs to extents, or None", example
+    )
+    for name, given in shapes.items():
+        wanted = arguments.integers("compile", f"shapes[{name!r}]", given, hint="(1, 3, 224, 224)")
         problem = _shape_problem(inputs.get(name), wanted, inputs)
         if problem:
             found.append(
@@ -89,8 +95,9 @@ def fix(proto: onnx.ModelProto, fixed: Mapping[str, Array], source: str) -> None
     """
     inputs = {v.name: v for v in proto.graph.input}
     found = []
+    fixed = arguments.mapping("compile", "fixed", fixed, "a mapping from names of inputs to arrays, or None", "None")
     for name, value in fixed.items():
-        array = np.asarray(value)
+        array = arguments.array("compile", f"fixed[{name!r}]", value)
         allowed = "an input of the model: " + ", ".join(inputs)
         if name in inputs:
             kind = inputs[name].type.tensor_type

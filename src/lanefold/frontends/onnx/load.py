@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import defs
 
+from lanefold import arguments
 from lanefold.diagnostics import LanefoldError, Place
 from lanefold.frontends.onnx import rules
 from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS
@@ -26,15 +28,18 @@ def load(model: str | Path | onnx.ModelProto) -> tuple[str, onnx.ModelProto]:
         proto = onnx.ModelProto()
         proto.CopyFrom(model)
         return proto.graph.name or "model", proto
-    path = Path(model)
+    path = _path(model)
     place = Place(file=str(path))
     cures = ["name an existing .onnx file"]
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
+    try:
+        what = "" if path.is_file() else "is a folder" if path.is_dir() else "does not exist"
+    except (OSError, ValueError) as error:
+        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    if what:
         raise rules.FILE.error(f"{path} {what}", got=str(path), allowed="an ONNX file", cures=cures, place=place)
     try:
-        proto = onnx.load(str(path))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        proto = onnx.load(str(path), load_external_data=False)
+    except (OSError, ValueError) as error:
         raise rules.FILE.error(
             f"{path} cannot be read: {first_line(error)}",
             got=path.name,
@@ -46,7 +51,53 @@ def load(model: str | Path | onnx.ModelProto) -> tuple[str, onnx.ModelProto]:
         raise _not_a_model(path) from error
     if not proto.graph.node and not proto.graph.output:
         raise _not_a_model(path)
+    _load_weights(proto, path)
     return str(path), proto
+
+
+def _path(model: object) -> Path:
+    """The path of a model file.
+
+    Raises:
+        LanefoldError: CALL-ARGUMENT for anything that is neither a path nor a model, with the way from what it is.
+    """
+    if isinstance(model, str | os.PathLike):
+        return arguments.path("compile", "model", model, "model.onnx")
+    ways = {
+        bytes: "give onnx.load_model_from_string(model)",
+        onnx.GraphProto: "give onnx.helper.make_model(model)",
+    }
+    way = ways.get(type(model), "give model='model.onnx', the path of an ONNX file")
+    raise arguments.refused("compile", "model", model, "the path of an ONNX file, or an onnx.ModelProto", way)
+
+
+def _load_weights(proto: onnx.ModelProto, path: Path) -> None:
+    """Bring in the tensors that lie in files of their own.
+
+    Raises:
+        LanefoldError: one of these files is missing, too short, or not beside the model.
+    """
+    try:
+        onnx.load_external_data_for_model(proto, str(path.parent))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        names = ", ".join(dict.fromkeys(_external_files(proto))) or "a file of its own"
+        raise rules.FILE.error(
+            f"{path} keeps tensors in {names}, which cannot be read: {first_line(error)}",
+            got=first_line(error),
+            allowed=f"{names} as written with the model, in the folder {path.parent}",
+            cures=[f"put {names} beside {path.name}", "save the model as one file with onnx.save"],
+            place=Place(file=str(path)),
+        ) from error
+
+
+def _external_files(proto: onnx.ModelProto) -> list[str]:
+    return [
+        entry.value
+        for tensor in proto.graph.initializer
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+        for entry in tensor.external_data
+        if entry.key == "location"
+    ]
 
 
 def check_text(proto: onnx.ModelProto, source: str) -> None:
@@ -106,7 +157,15 @@ def default_opset(proto: onnx.ModelProto, source: str) -> int:
 
 
 def check(proto: onnx.ModelProto, source: str) -> None:
-    """Refuse a model that the checker of the onnx package refuses; deprecated operators may stay."""
+    """Refuse a model that the checker of the onnx package refuses; deprecated operators may stay.
+
+    A tensor at the edge may lack a shape, as onnxruntime takes such models too: that of an output is inferred, that of
+    an input is asked for later on.
+    """
+    edges = (*proto.graph.input, *proto.graph.output)
+    bare = [v.type.tensor_type for v in edges if v.type.HasField("tensor_type") and not _has_shape(v)]
+    for kind in bare:
+        kind.shape.SetInParent()
     try:
         onnx.checker.check_model(_without_deprecated(proto))
     except (onnx.checker.ValidationError, ValueError) as error:
@@ -117,6 +176,9 @@ def check(proto: onnx.ModelProto, source: str) -> None:
             cures=["correct the named part and export the model again"],
             place=Place(file=source),
         ) from error
+    finally:
+        for kind in bare:
+            kind.ClearField("shape")
 
 
 def _without_deprecated(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -146,3 +208,7 @@ def _schema_deprecated(op_type: str, opset: int) -> bool:
         return bool(defs.get_schema(op_type, opset, "").deprecated)
     except defs.SchemaError:
         return False
+
+
+def _has_shape(value: onnx.ValueInfoProto) -> bool:
+    return bool(value.type.tensor_type.HasField("shape"))

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place
 from lanefold.frontends.onnx import rules
 from lanefold.frontends.onnx.edges import Array, dtype_name, fix, is_known, open_extents, set_shapes
+from lanefold.frontends.onnx.examples import dims_text, examples
 from lanefold.frontends.onnx.infer import infer
 from lanefold.frontends.onnx.load import check, check_text, default_opset, first_line, load
 from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node, read_nodes
@@ -196,8 +197,8 @@ def read_model(
     opset = default_opset(proto, source)
     nodes = read_nodes(proto, opset, source)
     check(proto, source)
-    set_shapes(proto, shapes or {}, source)
-    fix(proto, fixed or {}, source)
+    set_shapes(proto, {} if shapes is None else shapes, source)
+    fix(proto, {} if fixed is None else fixed, source)
     declared = {v.name: v for v in (*proto.graph.value_info, *proto.graph.output)}
     read = Model(_inferred(proto, nodes, source), source, opset, nodes)
     _check_inputs(read)
@@ -220,11 +221,9 @@ def _inferred(proto: onnx.ModelProto, nodes: tuple[Node, ...], source: str) -> o
 
 def _check_inputs(model: Model) -> None:
     found = []
-    open_inputs = [each for each in model.inputs if each.shape is None or None in each.shape]
-    options = " ".join(
-        f"--shape {each.name}={','.join('1' if n is None else str(n) for n in each.shape or (None,))}"
-        for each in open_inputs
-    )
+    open_inputs = [each for each in model.inputs if each.dtype and (each.shape is None or None in each.shape)]
+    example = examples(model.proto, open_inputs) if open_inputs else {}
+    options = " ".join(f"--shape {name}={','.join(map(str, extents))}" for name, extents in example.items())
     for each in model.inputs:
         place = model.place(operand=each.name)
         if not each.dtype:
@@ -240,14 +239,15 @@ def _check_inputs(model: Model) -> None:
             continue
         if each not in open_inputs:
             continue
-        got = "unknown rank" if each.shape is None else "×".join("?" if n is None else str(n) for n in each.shape)
+        got = dims_text(model.proto, each.name)
         found.append(
             rules.SHAPE.finding(
                 f"the extents of input {each.name} ({got}) are open",
                 got=got,
                 allowed="a number for each extent",
                 cures=[
-                    f"give {options} with the extents you mean",
+                    f"give the extents you mean, for example {options} on the command line",
+                    f"in Python, for example compile(model, shapes={example})",
                     "fix the open dimensions in the model, for example with onnx.tools.update_model_dims",
                 ],
                 place=place,

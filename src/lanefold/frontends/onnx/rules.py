@@ -95,7 +95,7 @@ TYPE = Rule(
 )
 RANDOM = Rule(
     "ONNX-RANDOM-TYPE",
-    "Random inputs are made for integers, floats and bool.",
+    "Random inputs are made for integers, floats and bool, of at most 2^28 elements.",
     "ONNX IR specification: tensor element types",
     usage=True,
 )
