@@ -10,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import lanefold as lf
+from lanefold.cli import app
 from lanefold.diagnostics import LanefoldError, errors
 from lanefold.pto import TileType, check
 from lanefold.pto.cost import cost
 from lanefold.pto.isa import OPERATIONS
 from lanefold.sweeps import read_spec, resolve
 from lanefold.sweeps.pto_calls import call_of
+from lanefold.sweeps.space import Space
 from lanefold.sweeps.tpb import instruction
 from lanefold.tpb import Access, Instruction
 from lanefold.tpb.cost import price
@@ -282,6 +285,23 @@ def test_best_is_the_cheapest_legal_shape(op: str, objective: str) -> None:
         assert best.row["valid_rows"] * best.row["valid_cols"] == max(ties)
 
 
+def test_best_is_what_brute_force_finds() -> None:
+    """Every shape priced and checked one by one, tiles written out by hand."""
+    shapes = {"rows": [1, 8, 32, 64, 128], "cols": [8, 12, 64, 128, 512]}
+    (best,) = lf.sweep(spec(shapes=shapes, layouts={"dst": ["DN"]}, objective="cycles_per_element")).best()
+    found = {}
+    for rows, cols in itertools.product(shapes["rows"], shapes["cols"]):
+        if cols % 8:
+            continue  # a row of a tile is a multiple of 32 bytes
+        source = TileType("f32", rows, cols, rows, cols)
+        operands = (TileType("f32", -(-rows // 8) * 8, 1, rows, 1, "DN"), source, source)
+        if not errors(check("TROWSUM", *operands, target="a2a3")):
+            found[rows, cols] = cost("TROWSUM", "f32", rows, cols, dst_layout="DN").cycles / (rows * cols)
+    assert best.row is not None
+    assert (best.row["rows"], best.row["cols"]) == min(found, key=found.get)
+    assert best.value == min(found.values())
+
+
 def test_there_may_be_no_best() -> None:
     best = lf.sweep(spec(targets=["a5"])).best("cycles")[0]
     assert (best.value, best.row, best.unknown) == (None, None, 4)
@@ -325,7 +345,6 @@ def test_parquet_holds_the_same_table(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_sweep_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lanefold.sweeps.space import Space
 
     path, asked = tmp_path / "out.csv", spec(shapes={"rows": {"from": 1, "to": 50}, "cols": [64]}, chunk=10)
     real, done = Space.evaluate, []
@@ -351,6 +370,49 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
     assert table.resumed == 2
     assert list(table.rows()) == list(lf.sweep(asked).rows())
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_changed_sweep_does_not_mix_with_an_interrupted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.csv"
+    real = Space.evaluate
+
+    def stopping(self: Space, chunk: object) -> object:
+        if chunk.number == 2:
+            raise KeyboardInterrupt
+        return real(self, chunk)
+
+    monkeypatch.setattr(Space, "evaluate", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        lf.sweep(spec(chunk=1), path)
+    monkeypatch.setattr(Space, "evaluate", real)
+    with pytest.raises(LanefoldError) as caught:
+        lf.sweep(spec(chunk=1, dtypes=["f16"]), path)
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "SWEEP-RESUME"
+    assert "2 finished chunks" in finding.message
+    assert str(tmp_path / "out.csv.parts") in finding.cures[0].text
+    assert len(lf.sweep(spec(chunk=1, dtypes=["f16"]), tmp_path / "other.csv")) == 4
+    assert lf.sweep(spec(chunk=1), path).resumed == 2
+    assert len(lf.sweep(spec(chunk=1, dtypes=["f16"]), path)) == 4
+
+
+def test_an_interrupted_command_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopping(self: Space, chunk: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Space, "evaluate", stopping)
+    result = CliRunner().invoke(app, ["sweep", str(written(tmp_path, TOML)), "-o", str(tmp_path / "out.csv")])
+    assert result.exit_code == 130
+    assert "the same command goes on from them" in result.output
+
+
+def test_names_of_the_other_instruction_set_are_told() -> None:
+    for change, says in (({"ops": ["Pool"]}, "trn1"), ({"models": ["documented"]}, "trn1")):
+        found = finding(spec(**change))
+        assert found.code == "SWEEP-NAME"
+        assert says in found.cures[0].text
+    found = finding(spec(targets=["trn1"], ops=["TROWSUM"]))
+    assert "a2a3" in found.cures[0].text
 
 
 def test_parts_of_another_sweep_are_not_used() -> None:

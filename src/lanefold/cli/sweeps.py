@@ -11,6 +11,9 @@ import typer
 
 from lanefold.cli.common import AsJson, print_json
 
+INTERRUPTED = 130
+"""Exit status of a sweep that the user stopped, as shells have it."""
+
 if TYPE_CHECKING:
     from lanefold.sweeps import Best, SweepTable
 
@@ -32,15 +35,20 @@ def sweep(
         from lanefold.sweeps.plot import plot_file
 
         plot_file(plot)
-    table = run_sweep(
-        spec,
-        output,
-        workers=workers,
-        scheduler=scheduler,
-        objective=objective,
-        skip_unknown=skip_unknown or None,
-        progress=sys.stderr.isatty(),
-    )
+    try:
+        table = run_sweep(
+            spec,
+            output,
+            workers=workers,
+            scheduler=scheduler,
+            objective=objective,
+            skip_unknown=skip_unknown or None,
+            progress=sys.stderr.isatty(),
+        )
+    except KeyboardInterrupt:
+        kept = f"; finished chunks stay in {output}.parts, and the same command goes on from them" if output else ""
+        typer.echo(f"interrupted{kept}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     best = table.best() if table.space.spec.objective else []
     files = [str(path) for path in (output, table.write_plot(plot) if plot else None) if path]
     if as_json:

@@ -118,9 +118,8 @@ def resolve(spec: Spec) -> Space:
     ops = {each: _known(spec, "ops", each.op, each) for each in used}
     dtypes = {each: _known(spec, "dtypes", each.dtype, each) for each in used}
     models = {each: _models(spec, each) for each in used}
-    _all_known(spec, "ops", used, lambda each, name: each.op(name) is not None, lambda each: each.ops)
-    _all_known(spec, "dtypes", used, lambda each, name: each.dtype(name) is not None, lambda each: each.dtypes)
-    _all_known(spec, "models", used, lambda each, name: name in each.models, lambda each: each.models)
+    for key in _NOUNS:
+        _all_known(spec, key, used)
     _all_settings(spec, ops)
     _all_served(spec, used, ops, dtypes, models)
     wanted: list[tuple[InstructionSet, str, str, str, dict[str, object], str]] = []
@@ -151,18 +150,27 @@ def _sets(spec: Spec) -> list[InstructionSet]:
     return list(dict.fromkeys(_set_of(name) for name in spec.targets))
 
 
+_NOUNS = {"ops": "operation", "dtypes": "element type", "models": "cost model"}
+
+
 def _unknown(spec: Spec, key: str, name: str, allowed: Sequence[str]) -> LanefoldError:
     near = get_close_matches(name.lower(), [each.lower() for each in allowed], n=1, cutoff=0.4)
     best = next((each for each in allowed if near and each.lower() == near[0]), allowed[0])
-    return NAME.error(
-        f"{key} has {name!r}, which the targets {', '.join(spec.targets)} do not know"
-        if key != "targets"
-        else f"there is no target {name!r}",
-        got=repr(name),
-        allowed=", ".join(allowed),
-        cures=[Cure(f"write {best}", {key: best})],
-        place=spec.place(key),
-    )
+    cures = [Cure(f"write {best}", {key: best})]
+    if key == "targets":
+        message = f"there is no target {name!r}"
+    else:
+        targets = f"target{'s' * (len(spec.targets) > 1)} {', '.join(spec.targets)}"
+        message = f"{_NOUNS[key]} {name!r} is not known to {targets}"
+        owner = next((each for each in SETS if _knows(each, key, name)), None)
+        if owner is not None:
+            cures.insert(0, Cure(f"name a target that knows {name}: {', '.join(owner.targets)}"))
+    return NAME.error(message, got=repr(name), allowed=", ".join(allowed), cures=cures, place=spec.place(key))
+
+
+def _knows(each: InstructionSet, key: str, name: str) -> bool:
+    find = {"ops": each.op, "dtypes": each.dtype}.get(key)
+    return name in each.models if find is None else find(name) is not None
 
 
 def _known(spec: Spec, key: str, find: object, each: InstructionSet) -> list[str]:
@@ -174,10 +182,10 @@ def _models(spec: Spec, each: InstructionSet) -> list[str]:
     return [name for name in spec.models if name in each.models] if spec.models else [each.models[0]]
 
 
-def _all_known(spec: Spec, key: str, used: Sequence[InstructionSet], knows: object, names: object) -> None:
+def _all_known(spec: Spec, key: str, used: Sequence[InstructionSet]) -> None:
     for name in getattr(spec, key):
-        if not any(knows(each, name) for each in used):  # type: ignore[operator]
-            raise _unknown(spec, key, name, [word for each in used for word in names(each)])  # type: ignore[operator]
+        if not any(_knows(each, key, name) for each in used):
+            raise _unknown(spec, key, name, [word for each in used for word in getattr(each, key)])
 
 
 def _all_served(spec: Spec, used: Sequence[InstructionSet], *found: Mapping[InstructionSet, list[str]]) -> None:
