@@ -473,7 +473,7 @@ def test_counters():
     ]
     machine.run(stream(*words))
     counted = {name: amount for name, amount in machine.counters.items() if amount}
-    assert counted == {"rounded_integers": 1, "saturated": 1, "nan_dropped": 2, "ties": 1}
+    assert counted == {"rounded_integers": 1, "widened_sums": 1, "saturated": 1, "nan_dropped": 2, "ties": 1}
     assert not any(Machine("v2").counters.values())
 
 

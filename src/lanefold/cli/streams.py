@@ -146,7 +146,8 @@ def sim(
 
     streams = machine_streams(program, generation, opcodes)
     first = next(iter(streams.values()))
-    machine = Machine(first.generation, **{"numerics": numerics, "count": True, **from_texts(option or [])})
+    chosen: dict[str, Any] = {"numerics": numerics, "count": True, **from_texts(option or [])}
+    machine = Machine(first.generation, **chosen)
     if memory is not None:
         load_memory(machine, read_arrays(memory), str(memory))
     records: list[Record] = []

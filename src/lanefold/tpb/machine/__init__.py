@@ -131,6 +131,7 @@ class Machine:
         target = task.dst
         if self.options.count:
             self.note("saturated", counting.saturated(values, target.dtype, self._saturate))
+            self.note("overflow_in_final_cast", counting.overflowed(values, target.dtype, self._saturate))
         if self.options.nan_store == "error" and np.isnan(values).any() and target.dtype.is_float:
             raise _NAN.error(
                 f"{task.row.mnemonic} writes {int(np.isnan(values).sum())} NaN",
@@ -145,8 +146,9 @@ class Machine:
     def fold(self, task: Task, source: Access, inner: int, op: alu.AluOp, **how: Any) -> None:
         """Folds a source in float32 and writes the results to the destination of a task; see `kernels.fold`."""
         if self.options.count or self.options.nan_store == "error":
-            self.note_fold(source, inner, op)
-            self.write(task, kernels.fold(source, inner, op, **how))
+            results = kernels.fold(source, inner, op, **how)
+            self.note_fold(source, inner, op, results)
+            self.write(task, results)
             return
         kernels.fold_into(task.dst, source, inner, op, saturate=self._saturate, **how)
         self._mark(task.dst)
@@ -160,15 +162,20 @@ class Machine:
         """Adds to a counter."""
         self.counters[counter] += amount
 
-    def note_fold(self, source: Access, inner: int, op: alu.AluOp) -> None:
-        """Counts what a float32 fold over the ``inner`` innermost slots passes over, if counting is on."""
+    def note_fold(self, source: Access, inner: int, op: alu.AluOp, results: npt.NDArray[np.float32]) -> None:
+        """Counts what a float32 fold over the ``inner`` innermost slots passed over, if counting is on."""
         if self.options.count:
-            self._add(counting.fold(source, inner, op))
+            self._add(counting.fold(source, inner, op, results))
 
-    def note_across(self, source: Access, op: alu.AluOp, everything: bool) -> None:
+    def note_across(self, source: Access, op: alu.AluOp, everything: bool, results: npt.NDArray[np.float32]) -> None:
         """The same for a fold across partitions."""
         if self.options.count:
-            self._add(counting.across(source, op, everything))
+            self._add(counting.across(source, op, everything, results))
+
+    def note_eight(self, source: Access, taken: npt.NDArray[np.float32]) -> None:
+        """The same for the choice of the eight largest."""
+        if self.options.count:
+            self._add(counting.eight(source, taken))
 
     def note_whole_fold(self, source: Access, inner: int, op: alu.AluOp, values: npt.NDArray[np.int64]) -> None:
         """Counts the results of an int32 fold that left the range on their way, if counting is on."""

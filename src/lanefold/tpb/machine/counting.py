@@ -13,19 +13,23 @@ from lanefold.numerics import alu, kernels
 from lanefold.numerics.dtypes import Dtype
 from lanefold.numerics.kernels import Access
 
-COUNTERS: tuple[str, ...] = (
-    "nan_dropped",
-    "ties",
-    "rounded_integers",
-    "saturated",
-    "integer_overflows",
-    "missed_indices",
-    "finite_starts",
-)
-"""NaN that a maximum or minimum skipped; equal values met by one; integers that float32 could not hold; results clamped
-by a cast; int32 folds that left the range; indices outside the pool buffer's window; maxima of nothing but −Inf or NaN,
-which give the least finite value that they start from."""
+COUNTERS: dict[str, str] = {
+    "nan_dropped": "NaN that a maximum, minimum or search passed over",
+    "ties": "elements equal to the extreme value before them, or to a value that Max8 has taken already",
+    "rounded_integers": "integers of 4 or 8 bytes that float32 could not hold",
+    "widened_sums": "sums of integers that were rounded on their way, beyond 2^24",
+    "saturated": "results that a cast clamped to the range of their type",
+    "overflow_in_accumulator": "float32 sums and products of finite elements that left the range of float32",
+    "overflow_in_final_cast": "finite results that became infinite, or NaN, in the narrower type of the destination",
+    "integer_overflows": "int32 folds that left the range on their way",
+    "missed_indices": "indices outside the window of the pool buffer",
+    "absent_keys": "keys of a search that no element equalled, or that were served by none",
+    "finite_starts": "maxima of nothing but -Inf or NaN, which give the least finite value that they start from",
+}
+"""What is counted, and what each counter means."""
 
+_EXACT = 1 << 24
+_GROWING = ("add", "subtract", "mult", "average")
 _CHOOSERS = {
     "max": (np.fmax, False),
     "min": (np.fmin, False),
@@ -34,8 +38,14 @@ _CHOOSERS = {
 }
 
 
-def _reads(source: Access, values: npt.NDArray[np.float32], op: alu.AluOp) -> dict[str, int]:
+def _reads(
+    source: Access, values: npt.NDArray[np.float32], op: alu.AluOp, results: npt.NDArray[np.float32]
+) -> dict[str, int]:
     found = {"rounded_integers": rounded(source)}
+    if op.name in _GROWING:
+        endless = ~np.isfinite(results).reshape(values.shape[:-1])
+        found["overflow_in_accumulator"] = int(np.isfinite(values[endless]).all(axis=-1).sum())
+        found["widened_sums"] = _widened(source, values, op)
     chooser = _CHOOSERS.get(op.name)
     if chooser is None or values.shape[-1] == 0:
         return found
@@ -48,10 +58,30 @@ def _reads(source: Access, values: npt.NDArray[np.float32], op: alu.AluOp) -> di
     return found
 
 
-def fold(source: Access, inner: int, op: alu.AluOp) -> Mapping[str, int]:
-    """What a fold of the ``inner`` innermost slots passes over."""
-    values = kernels.load(source).reshape(source.channels, -1, math.prod(source.nums[:inner]))
-    return _reads(source, values, op)
+def _widened(source: Access, values: npt.NDArray[np.float32], op: alu.AluOp) -> int:
+    if not source.dtype.is_integer or op.name not in ("add", "subtract") or not values.size:
+        return 0
+    if float(np.abs(values).max()) * values.shape[-1] <= _EXACT:
+        return 0
+    step = np.add if op.name == "add" else np.subtract
+    exact = step.accumulate(values.astype(np.float64), axis=-1)
+    return int((step.accumulate(values, axis=-1) != exact).any(axis=-1).sum())
+
+
+def fold(source: Access, inner: int, op: alu.AluOp, results: npt.NDArray[np.float32]) -> Mapping[str, int]:
+    """What a fold of the ``inner`` innermost slots, which gave ``results``, passed over."""
+    return _reads(source, _grouped(source, inner), op, results)
+
+
+def eight(source: Access, taken: npt.NDArray[np.float32]) -> Mapping[str, int]:
+    """What a choice of the eight largest, ``taken`` [channels, 8], passed over."""
+    values = kernels.load(source)
+    nan = int(np.isnan(values).sum()) - int(np.isnan(taken).sum())
+    ties = 0
+    for row, kept in zip(values, taken, strict=True):
+        distinct = np.unique(kept[~np.isnan(kept)])
+        ties += int(np.isin(row, distinct).sum()) - int(np.isin(distinct, row).sum())
+    return {"rounded_integers": rounded(source), "nan_dropped": nan, "ties": ties}
 
 
 def _grouped(source: Access, inner: int) -> npt.NDArray[np.float32]:
@@ -72,10 +102,10 @@ def finite_starts(source: Access, inner: int, start: float) -> int:
     return int((~(values >= np.float32(start))).all(axis=-1).sum())
 
 
-def across(source: Access, op: alu.AluOp, everything: bool) -> Mapping[str, int]:
-    """What a fold across partitions passes over."""
+def across(source: Access, op: alu.AluOp, everything: bool, results: npt.NDArray[np.float32]) -> Mapping[str, int]:
+    """What a fold across partitions, which gave ``results``, passed over."""
     values = kernels.load(source)
-    return _reads(source, values.reshape(1, -1) if everything else values.T, op)
+    return _reads(source, values.reshape(1, -1) if everything else values.T, op, results)
 
 
 def rounded(source: Access) -> int:
@@ -107,3 +137,12 @@ def saturated(values: npt.NDArray[np.float32], dtype: Dtype, saturate: bool) -> 
         return 0
     half = 2.0 ** (math.floor(math.log2(dtype.largest)) - dtype.mantissa - 1)
     return int((np.abs(values.astype(np.float64)) > dtype.largest + half).sum())
+
+
+def overflowed(values: npt.NDArray[np.float32], dtype: Dtype, saturate: bool) -> int:
+    """Finite float32 values that a write turns into infinities, or into NaN where the type has no infinity."""
+    if not dtype.is_float or dtype.name == "float32" or (saturate and dtype.bytes == 1):
+        return 0
+    half = 2.0 ** (math.floor(math.log2(dtype.largest)) - dtype.mantissa - 1)
+    size = np.abs(values.astype(np.float64))
+    return int((np.isfinite(size) & (size >= dtype.largest + half)).sum())

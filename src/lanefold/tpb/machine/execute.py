@@ -93,8 +93,9 @@ def pool(machine: Machine, task: Task) -> None:
     double = not machine.options.device
     factor = 1.0 / math.prod(source.nums[:inner]) if double else task["pool_scale"]
     if machine.options.pool_sum == "lanes4":
-        machine.note_fold(source, inner, _ADD)
-        machine.write(task, kernels.sum_in_fours(source, inner, factor, double))
+        results = kernels.sum_in_fours(source, inner, factor, double)
+        machine.note_fold(source, inner, _ADD, results)
+        machine.write(task, results)
     else:
         machine.fold(task, source, inner, _ADD, start=0.0, factor=factor, double_factor=double)
 
@@ -217,8 +218,9 @@ def _across(machine: Machine, task: Task, source: Access) -> None:
             task, kernels.cross_lane_whole(source, op, everything=everything, raw=False, saturate=False)
         )
         return
-    machine.note_across(source, op, everything)
-    machine.write(task, kernels.cross_lane(source, op, everything=everything, scale=task["scale"]))
+    results = kernels.cross_lane(source, op, everything=everything, scale=task["scale"])
+    machine.note_across(source, op, everything, results)
+    machine.write(task, results)
 
 
 def cross_lane(machine: Machine, task: Task) -> None:
@@ -245,10 +247,9 @@ def transposed_cross_lane_bits(machine: Machine, task: Task) -> None:
 
 def max8(machine: Machine, task: Task) -> None:
     """The eight largest elements, written smallest first."""
-    machine.note_fold(task.src, len(task.src.nums), _MAX)
-    if machine.options.count:
-        machine.note("nan_dropped", counting.nan_alone(task.src, len(task.src.nums)))
-    machine.write(task, kernels.max8(task.src, drop_nan=machine.options.device)[:, ::-1])
+    taken = kernels.max8(task.src, drop_nan=machine.options.device)
+    machine.note_eight(task.src, taken)
+    machine.write(task, taken[:, ::-1])
 
 
 def match_value_load(machine: Machine, task: Task) -> None:
@@ -276,7 +277,9 @@ def _missing(task: Task, what: str, loaded: int, needed: str) -> Exception:
 def find_index8(machine: Machine, task: Task) -> None:
     """Where the keys stand; all ones for a key that is absent."""
     absent = (1 << 8 * task.dst.dtype.bytes) - 1
-    machine.write_codes(task, kernels.find_index8(task.src, _registers(machine, task), absent))
+    places = kernels.find_index8(task.src, _registers(machine, task), absent)
+    machine.note("absent_keys", int((places == absent).sum()))
+    machine.write_codes(task, places)
 
 
 def match_replace8(machine: Machine, task: Task) -> None:
@@ -284,7 +287,8 @@ def match_replace8(machine: Machine, task: Task) -> None:
     registers = _registers(machine, task)
     if machine.options.match_order == "value":
         registers = registers[:, ::-1]
-    values, _ = kernels.match_replace8(task.src, registers, task["immediate"])
+    values, places = kernels.match_replace8(task.src, registers, task["immediate"])
+    machine.note("absent_keys", int((places < 0).sum()))
     machine.write(task, values)
 
 
