@@ -369,7 +369,7 @@ def validate(document: dict) -> dict[int, str]:
             assert event["s"] in ("g", "p", "t")
             continue
         assert math.isfinite(event["dur"])
-        assert event["dur"] > 0
+        assert event["dur"] >= 0
         assert event["ts"] >= ends.get(event["tid"], 0.0) - 1e-9, "events of one thread do not overlap"
         ends[event["tid"]] = event["ts"] + event["dur"]
     assert len(set(threads.values())) == len(threads)
@@ -409,6 +409,23 @@ def test_traces_of_tile_programs(tmp_path: Path) -> None:
     unknown = json.loads(write_trace(kernel(), tmp_path / "t.json", target="a5").read_text())
     validate(unknown)
     assert unknown["otherData"]["of_unknown_duration"] == 6
+
+
+@pytest.mark.parametrize("drawn", ["low", "high"])
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_traces_of_programs_compiled_to_tiles(model, target: str, drawn: str, tmp_path: Path) -> None:
+    program = lf.compile(model, target)
+    document = json.loads(write_trace(program, tmp_path / "t.json", drawn=drawn).read_text())
+    threads = validate(document)
+    assert "host" in threads.values()
+    found = [event for event in document["traceEvents"] if event["ph"] != "M" and threads[event["tid"]] != "host"]
+    assert found
+    for event in found:
+        assert event["args"]["model"] == "calibrated"
+        assert event["args"]["rule"]
+        unknown = event["args"]["validity"] == "unknown"
+        assert unknown == (event["ph"] == "i") == (event["args"]["ns"][1] == "unknown")
+    assert document["otherData"]["total_ns"][1] == "unknown"
 
 
 def test_traces_of_random_tasks() -> None:
