@@ -41,7 +41,7 @@ def lower_reduce(b: Builder, op: Reduce) -> None:
         outer, _, inner = shape
         last = shape is steps[-1] and op.operator != "average"
         result = b.tensor("out0" if last else "part", outer * inner)
-        _fold_axis(b, tiles.OPERATORS[op.operator], source, shape, result)
+        fold_axis(b, tiles.OPERATORS[op.operator], source, shape, result)
         source = result
     if op.operator == "average":
         _divide_evenly(b, source, op.count)
@@ -61,7 +61,7 @@ def lower_pool(b: Builder, op: Pool) -> None:
     result = b.tensor("part" if average else "out0", prod(op.output_shape))
     if is_global(op):
         maps = prod(op.input_shape[:2])
-        _fold_axis(b, ending, source, (maps, prod(op.input_shape[2:]), 1), result)
+        fold_axis(b, ending, source, (maps, prod(op.input_shape[2:]), 1), result)
     else:
         lower_windows(b, op, source, result)
     if not average:
@@ -72,7 +72,7 @@ def lower_pool(b: Builder, op: Pool) -> None:
         _divide(b, op, result)
 
 
-def _fold_axis(b: Builder, ending: str, source: str, shape: tuple[int, int, int], result: str) -> None:
+def fold_axis(b: Builder, ending: str, source: str, shape: tuple[int, int, int], result: str) -> None:
     """The middle extent of [outer, n, inner] to one element each; long ones in parts that are folded again."""
     outer, n, inner = shape
     if n <= tiles.LONG:
@@ -97,7 +97,7 @@ def _fold_axis(b: Builder, ending: str, source: str, shape: tuple[int, int, int]
             View(source, (outer, count, extent, inner), (n * inner, size * inner, inner, 1), first * size * inner),
             View(made, (outer, count, 1, inner), (parts * inner, inner, inner, 1), first * inner),
         )
-    _fold_axis(b, ending, made, (outer, parts, inner), result)
+    fold_axis(b, ending, made, (outer, parts, inner), result)
 
 
 def _fold_part(b: Builder, ending: str, source: View, result: View) -> None:

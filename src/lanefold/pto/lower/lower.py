@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.ops import Op, Pool, Reduce, Softmax
+from lanefold.ops import ArgReduce, Expand, Op, Pool, Reciprocal, Reduce, Softmax, TopK
 from lanefold.pto.isa import OPERATIONS, Operation
 from lanefold.pto.lower.fold import folds, is_global, lower_pool, lower_reduce
+from lanefold.pto.lower.others import (
+    EXPANSIONS,
+    around,
+    expand_groups,
+    lower_arg,
+    lower_expand,
+    lower_reciprocal,
+    lower_top,
+)
 from lanefold.pto.lower.plan import Builder, Candidate, Lowering
 from lanefold.pto.lower.softmax import lower_softmax
 from lanefold.pto.lower.softmax import operations as softmax_operations
@@ -14,7 +26,7 @@ from lanefold.pto.names import element
 
 RULE_OP = Rule(
     "PTO-LOWER-OP",
-    "Tile operations compute softmax, and pooling and reductions by sum, product, maximum, minimum and average.",
+    "Tile operations fold windows and axes by sum, product, maximum, minimum and average, search, expand and divide.",
     "PTO overview: Reduce And Expand Instruction Set",
 )
 RULE_ELEMENT = Rule(
@@ -30,7 +42,7 @@ RULE_DTYPE = Rule(
 RULE_PREFER = Rule("PTO-LOWER-PREFER", "A route is preferred by cost, row or column.", "Routes", usage=True)
 
 PREFERENCES = ("cost", "row", "column")
-_Lowered = Pool | Reduce | Softmax
+_Lowered = Pool | Reduce | Softmax | ArgReduce | TopK | Expand | Reciprocal
 FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -61,12 +73,7 @@ def lower(
         )
     taken = _checked_op(op, where)
     b = Builder(target, _dtype(taken, target, where), prefer)
-    if isinstance(taken, Pool):
-        lower_pool(b, taken)
-    elif isinstance(taken, Reduce):
-        lower_reduce(b, taken)
-    else:
-        lower_softmax(b, taken, where)
+    _LOWER[type(taken)](b, taken, where)
     made = Lowering(op, tuple(b.stages), dict(b.tensors), target, numerics, "; ".join(b.notes))
     return made.checked(where)
 
@@ -77,14 +84,14 @@ def _checked_op(op: Op, where: Place) -> _Lowered:
     Raises:
         LanefoldError: PTO-LOWER-OP, PTO-LOWER-ELEMENT.
     """
-    if isinstance(op, Softmax):
+    if isinstance(op, Softmax | ArgReduce | TopK | Expand | Reciprocal):
         return op
     if not isinstance(op, Pool | Reduce) or op.operator not in OPERATORS:
         name = getattr(op, "operator", "")
         raise RULE_OP.error(
             f"{' '.join(filter(None, (type(op).__name__, name)))} has no lowering onto tiles",
             got=f"{type(op).__name__} {name}".strip(),
-            allowed=f"Softmax, and Pool and Reduce with {', '.join(OPERATORS)}",
+            allowed=f"ArgReduce, TopK, Expand, Reciprocal, Softmax, and Pool and Reduce with {', '.join(OPERATORS)}",
             place=where,
             cures=["keep the node on the host"],
         )
@@ -101,17 +108,38 @@ def _checked_op(op: Op, where: Place) -> _Lowered:
 
 def _operations(op: _Lowered) -> list[Operation]:
     """What the lowering of an op may be made of."""
+    return [OPERATIONS[name] for name in _names(op)]
+
+
+def _names(op: _Lowered) -> list[str]:
     if isinstance(op, Softmax):
-        return [OPERATIONS[name] for name in softmax_operations(op)]
+        return softmax_operations(op)
+    if isinstance(op, Reciprocal):
+        return ["TROWEXPANDDIV"]
+    if isinstance(op, Expand):
+        return [f"T{'ROW' if expand_groups(op)[-1][0] else 'COL'}EXPAND{EXPANSIONS[op.operator]}"]
+    if isinstance(op, ArgReduce | TopK):
+        word = "ROW" if around(op.input_shape, op.axis)[2] == 1 else "COL"
+        ending = op.operator.upper() if isinstance(op, ArgReduce) else "MAX" if op.largest else "MIN"
+        return [f"T{word}ARG{ending}"] + ([f"T{word}{ending}"] if isinstance(op, TopK) else [])
     ending = OPERATORS[op.operator]
     if isinstance(op, Pool):
         by_row = {True} if is_global(op) else {True, False}
     else:
         by_row = {inner == 1 for _, _, inner in folds(op)}
     names = [f"TROW{ending}" if each else f"TCOL{ending}" for each in sorted(by_row)]
-    if op.operator == "average":
-        names.append("TCOLEXPANDDIV")
-    return [OPERATIONS[name] for name in names]
+    return [*names, "TCOLEXPANDDIV"] if op.operator == "average" else names
+
+
+_LOWER: dict[type, Callable[[Builder, Any, Place], None]] = {
+    Pool: lambda b, op, _: lower_pool(b, op),
+    Reduce: lambda b, op, _: lower_reduce(b, op),
+    Softmax: lower_softmax,
+    ArgReduce: lower_arg,
+    TopK: lower_top,
+    Expand: lambda b, op, _: lower_expand(b, op),
+    Reciprocal: lambda b, op, _: lower_reciprocal(b, op),
+}
 
 
 def _dtype(op: _Lowered, target: str, place: Place) -> str:
@@ -121,10 +149,11 @@ def _dtype(op: _Lowered, target: str, place: Place) -> str:
         LanefoldError: PTO-LOWER-DTYPE where the target does not take it, or the result has another type.
     """
     legal = legal_types(op, target)
-    found = op.dtype if op.output_dtype == op.dtype else f"{op.dtype} to {op.output_dtype}"
+    result = op.dtype if isinstance(op, ArgReduce | TopK) else op.output_dtype
+    found = op.dtype if result == op.dtype else f"{op.dtype} to {result}"
     if found not in legal:
         raise RULE_DTYPE.error(
-            f"{target} does not take {found} for {getattr(op, 'operator', 'softmax')} on tiles",
+            f"{target} does not take {found} for {' and '.join(_names(op))}",
             got=found,
             allowed=", ".join(legal),
             place=place,
@@ -137,7 +166,8 @@ def legal_types(op: _Lowered, target: str) -> list[str]:
     """Element types, by NumPy name, that all tile operations of an op take on a target; averages are of floats."""
     sets = [{source for source, result in each.support[target].types if source == result} for each in _operations(op)]
     both = [element(name) for name in sorted(set.intersection(*sets))]
-    found = [row.numpy for row in both if row.kind == "float" or getattr(op, "operator", "") != "average"]
+    floats = isinstance(op, Reciprocal) or getattr(op, "operator", "") == "average"
+    found = [row.numpy for row in both if row.kind == "float" or not floats]
     return sorted(found, key=lambda name: (name not in FLOATS, -int("".join(filter(str.isdigit, name))), name))
 
 

@@ -67,7 +67,7 @@ class Lowering:
     Args:
         op: what it computes.
         stages: in order.
-        tensors: by name; ``in0`` is the op's input, ``out0`` its output, others lie between or are constant.
+        tensors: by name; ``in0`` … are the op's inputs, ``out0`` … its outputs, others lie between or are constant.
         target: ``cpu``, ``a2a3`` or ``a5``.
         numerics: numeric reading.
         note: how it was re-tiled or rewritten.
@@ -142,9 +142,9 @@ class Lowering:
             machine.done(stage)
             for counter, amount in made.counters.items():
                 counted[counter] = counted.get(counter, 0) + amount
-        result = flat["out0"].reshape(self.op.output_shape)
-        machine.note(self.op, inputs, result, counted)
-        return [result]
+        results = [flat[name].reshape(self.op.output_shape) for name in sorted(flat) if name.startswith("out")]
+        machine.note(self.op, inputs, results[0], counted)
+        return results
 
     def checked(self, place: Place) -> Lowering:
         """The lowering itself, if every program of it is legal.
@@ -184,12 +184,12 @@ class Builder:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def tensor(self, stem: str, elements: int, runs: tuple[tuple[float, int], ...] = ()) -> str:
+    def tensor(self, stem: str, elements: int, runs: tuple[tuple[float, int], ...] = (), dtype: str = "") -> str:
         """A new tensor; its name is the stem, with a number where it is one of several between input and output."""
         name = stem
-        if stem not in ("in0", "out0"):
+        if not stem.startswith(("in", "out")):
             name = f"{stem}{sum(other.startswith(stem) for other in self.tensors)}"
-        self.tensors[name] = Tensor(elements, self.dtype, runs)
+        self.tensors[name] = Tensor(elements, dtype or self.dtype, runs)
         return name
 
     def note(self, text: str) -> None:

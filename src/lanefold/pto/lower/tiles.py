@@ -35,7 +35,9 @@ def line_bytes(dtype: str, cols: int) -> int:
     return -(-cols // unit(dtype)) * BLOCK_BYTES
 
 
-def _tile(dtype: str, rows: int, cols: int) -> TileType:
+def _tile(dtype: str, rows: int, cols: int, column: bool = False) -> TileType:
+    if column:
+        return TileType(dtype, -(-rows // unit(dtype)) * unit(dtype), cols, rows, cols, "DN")
     return TileType(dtype, rows, -(-cols // unit(dtype)) * unit(dtype), rows, cols)
 
 
@@ -45,10 +47,10 @@ def _array(name: str, dtype: str, view: View) -> GlobalArray:
     return GlobalArray(name, dtype, view.rows, view.cols, max(step, 1), column_step, tuple(outer))
 
 
-def stage(b: Builder, name: str, form: str, views: dict[str, View]) -> None:
+def stage(b: Builder, name: str, form: str, views: dict[str, View], column: str = "") -> None:
     """One program of one operation, operands in the order of ``views``: loads, the operation, the store.
 
-    Without a form the one source is stored as it was loaded.
+    Without a form the one source is stored as it was loaded. ``column`` is the operand that is a column-major tile.
     """
     slots, arrays = [], []
     instructions: list[Instruction] = []
@@ -57,7 +59,7 @@ def stage(b: Builder, name: str, form: str, views: dict[str, View]) -> None:
         arrays.append(_array(f"g_{role}", dtype, view))
         if role.startswith("dst") and not form:
             continue
-        slots.append(TileSlot(role, _tile(dtype, view.rows, view.cols)))
+        slots.append(TileSlot(role, _tile(dtype, view.rows, view.cols, role == column)))
         if not role.startswith("dst"):
             instructions.append(Load(role, f"g_{role}"))
     if form:

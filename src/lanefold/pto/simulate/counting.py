@@ -153,11 +153,11 @@ def _float_fold(call: Call, blocks: Mapping[str, Block], results: Array) -> dict
 def _binary(call: Call, blocks: Mapping[str, Block]) -> dict[str, int]:
     cover = spreadings(call)
     rows, cols = call.result.rows or 0, call.result.cols or 0
-    operands = [covered(blocks[role], cover[role], rows, cols) for role in ("src0", "src1")]
+    first, second = (covered(blocks[role], cover[role], rows, cols) for role in ("src0", "src1"))
     result = blocks["dst"].view(rows, cols)
+    if first is not None and second is not None and result is not None:
+        return _pair(call, first, second, result)
     total: dict[str, int] = {}
-    if result is not None and all(each is not None for each in operands):
-        return _pair(call, *operands, result)
     for tile in range(blocks["dst"].starts.size):
         one = {role: block.part(slice(tile, tile + 1)) for role, block in blocks.items()}
         for name, value in _binary(call, one).items():
@@ -165,9 +165,7 @@ def _binary(call: Call, blocks: Mapping[str, Block]) -> dict[str, int]:
     return total
 
 
-def _pair(call: Call, a: Array | None, b: Array | None, result: Array) -> dict[str, int]:
-    if a is None or b is None:
-        return {}
+def _pair(call: Call, a: Array, b: Array, result: Array) -> dict[str, int]:
     operator = call.op.operator
     floats = call.result.type.element.kind == "float"
     if operator in ("max", "min"):
