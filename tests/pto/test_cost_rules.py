@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lanefold as lf
 from lanefold.diagnostics import LanefoldError
 from lanefold.pto.cost import cost, cost_columns
 
@@ -39,7 +41,17 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("PTO-COST-EXTENT", {"valid_rows": 65}),
     ("PTO-COST-EXTENT", {"valid_cols": 65}),
     ("PTO-COST-EXTENT", {"valid_cols": 0}),
-    ("PTO-COST-EXTENT", {"static_shape": "yes"}),
+    ("PTO-COST-FLAG", {"static_shape": "yes"}),
+    ("PTO-COST-FLAG", {"static_shape": None}),
+    ("PTO-COST-FLAG", {"tmp": "yes"}),
+    ("PTO-COST-FLAG", {"wired": 1}),
+    ("PTO-COST-EXTENT", {"rows": 10**30}),
+    ("PTO-COST-EXTENT", {"cols": np.zeros((2, 2), int)}),
+    ("PTO-COST-FORM", {"form": None}),
+    ("PTO-COST-FORM", {"form": np.array([1, 2])}),
+    ("PTO-COST-LAYOUT", {"op": "TROWEXPANDADD", "src1_layout": ""}),
+    ("PTO-COST-CLOCK", {"frequency_mhz": True}),
+    ("PTO-COST-CLOCK", {"frequency_mhz": 10**400}),
     ("PTO-COST-LAYOUT", {"layout": "NZ"}),
     ("PTO-COST-LAYOUT", {"dst_layout": "NZ"}),
     ("PTO-COST-LAYOUT", {"src_layout": "ZN"}),
@@ -79,6 +91,94 @@ def test_refusal_and_first_cure(code: str, change: dict[str, Any]) -> None:
     cured = asked | dict(finding.cures[0].changes)
     assert repr(cured) != repr(asked)
     assert cost(**cured).validity
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "message", "cure"),
+    [
+        ((), {}, "without op, dtype, rows and cols", "give op='TROWSUM', dtype='f32', rows=64, cols=64"),
+        (("TROWSUM", "f32", 64), {}, "without cols", "give cols=64"),
+        (("TROWSUM", "f32", 64, 64), {"colour": 3}, "no argument 'colour'", "leave colour out"),
+        (("TROWSUM", "f32", 64, 64), {"valid_row": 3}, "no argument 'valid_row'", "write valid_rows"),
+        (("TROWSUM", "f32", 64, 64), {"rows": 3}, "given twice", "give layout, "),
+        (("TROWSUM", "f32", 64, 64, 64, 64, "ND"), {}, "by place instead of by name", "give layout, "),
+    ],
+)
+def test_calls_with_other_arguments(
+    arguments: tuple[Any, ...], keywords: dict[str, Any], message: str, cure: str
+) -> None:
+    with pytest.raises(LanefoldError) as caught:
+        lf.pto.cost(*arguments, **keywords)
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "PTO-COST-KEYWORD"
+    assert message in finding.message
+    assert finding.cures[0].text.startswith(cure)
+    assert "valid_rows" in finding.allowed
+
+
+class Hostile:
+    """Whatever is asked of it fails."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("no array")
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("no truth")
+
+    def __eq__(self, _: object) -> bool:
+        raise RuntimeError("no equality")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+HOSTILE = [None, True, -1, 0, 10**400, 1e300, float("nan"), "", "x", "\x00", b"x", (), [], [[1], [2, 3]], {}, object()]
+HOSTILE += [int, 3 + 4j, slice(3), np.array([]), np.array(["a", "b"]), np.zeros((2, 2)), np.float64(3), np.bool_(True)]
+HOSTILE += ["TROWSUM" * 1000, Hostile()]
+
+
+@pytest.mark.parametrize("field", [*GOOD, *OPTIONS, "tmp", "wired"])
+def test_hostile_values_of_every_argument(field: str) -> None:
+    calls = [lf.pto.cost] if field in ("tmp", "wired") else [lf.pto.cost, cost_columns]
+    for value in HOSTILE:
+        for priced in calls:
+            try:
+                priced(**(GOOD | {field: value}))
+            except LanefoldError as error:
+                (finding,) = error.diagnostics
+                assert finding.cures
+                assert len(finding.message) < 400, finding.message
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (
+            {},
+            "TROWSUM f32 on a2a3: 492 cycles, 0.266 µs at 1850 MHz (repeats 448, launch 43); "
+            "model calibrated, calibrated, error up to 4%",
+        ),
+        (
+            {"op": "TCOLSUM", "form": "binary"},
+            "TCOLSUM f32 on a2a3: 1,136 cycles, 0.614 µs at 1850 MHz (repeats 1,008, barriers 93, launch 28, copies 8); "
+            "model calibrated, extrapolated, error up to 50%",
+        ),
+        (
+            {"op": "TROWPROD", "model": "stream", "rows": 16},
+            "TROWPROD f32 on a2a3: 6,131 cycles, 3.314 µs at 1850 MHz (fill and drain 3,584, masked floor 2,048, "
+            "repeats 272, barriers 144, scalar hand-over 64, masks 19); model stream, never measured, error unknown",
+        ),
+        (
+            {"target": "a5"},
+            "TROWSUM f32 on a5: unknown; model calibrated: no reduction or expansion was measured or modelled on A5, "
+            "and its kernels differ from those of A2/A3",
+        ),
+    ],
+)
+def test_costs_read_aloud(asked: dict[str, Any], says: str) -> None:
+    assert str(lf.pto.cost(**(GOOD | asked))) == says
 
 
 def test_good_question_is_answered() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanefold.diagnostics import LanefoldError, Place, errors
-from lanefold.ops import ArgReduce, Pool, Reduce, Softmax
+from lanefold.ops import Gather, Iota, Pool, Reduce, Softmax
 from lanefold.pto.isa import OPERATIONS, TARGETS
 from lanefold.pto.lower import View, lower
 from lanefold.pto.lower.views import even
@@ -180,7 +180,8 @@ def test_types_are_those_of_the_table(name: str, dtype: str, operator: str) -> N
         (Reduce("add", (4, 5), (1,), element="abs"), "PTO-LOWER-ELEMENT"),
         (Pool("add", (1, 1, 4, 4), (2, 2), element="square"), "PTO-LOWER-ELEMENT"),
         (Reduce("bitwise_or", (4, 5), (1,), dtype="int32"), "PTO-LOWER-OP"),
-        (ArgReduce("max", (4, 5), 1), "PTO-LOWER-OP"),
+        (Iota((4, 5), (1, 2)), "PTO-LOWER-OP"),
+        (Gather((4, 5), (3,)), "PTO-LOWER-OP"),
         (Reduce("average", (4, 5), (1,), dtype="int32"), "PTO-LOWER-DTYPE"),
     ],
 )

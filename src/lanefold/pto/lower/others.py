@@ -32,12 +32,12 @@ RULE_LAST = Rule(
 )
 RULE_LONG = Rule(
     "PTO-LOWER-SEARCH",
-    "A search on tiles keeps the whole axis in one tile, and on A2/A3 its f16 indices within what an f16 holds exactly.",
+    "A search on tiles keeps its whole axis in one tile; on A2/A3 the indices of f16 values are exact up to 2,048.",
     "PTO headers: TROWARGMAX, TCOLARGMAX; PTO tile programming model: local memory",
 )
 RULE_TOP = Rule(
     "PTO-LOWER-TOP",
-    "A search on tiles finds the one extreme value; no tile operation takes a value out, which the next one would need.",
+    "A search on tiles finds the one extreme value; no tile operation takes it out, so that the next could be found.",
     "PTO overview: Reduce And Expand Instruction Set",
 )
 RULE_INDEX = Rule(
@@ -45,6 +45,8 @@ RULE_INDEX = Rule(
     "Indices of a search are 32-bit integers.",
     "PTO headers: TROWARGMAX, TCOLARGMAX, index types",
 )
+_WIDEST = 2048
+"""Columns of the widest tile of an expansion."""
 _EXACT_HALF = 2048
 _INDEX_TYPES = ("uint32", "int32")
 
@@ -67,7 +69,7 @@ def lower_arg(b: Builder, op: ArgReduce, place: Place) -> None:
             allowed="select_last_index 0",
             place=place,
             cures=[
-                "write select_last_index 0 if no values are equal, or the first will do",
+                "write select_last_index 0 if the first of equals will do",
                 "keep the node on the host",
             ],
         )
@@ -156,7 +158,9 @@ def _search(b: Builder, ending: str, names: tuple[str, str], shape: tuple[int, i
 def lower_expand(b: Builder, op: Expand) -> None:
     """A vector along rows or columns of tiles; all operators but bypass combine ``in0`` with the vector ``in1``."""
     groups = expand_groups(op)
-    full_steps, vector_steps, whole, narrow = [], [], 1, 1
+    full_steps: list[int] = []
+    vector_steps: list[int] = []
+    whole = narrow = 1
     for repeated, extent in reversed(groups):
         full_steps.insert(0, whole)
         vector_steps.insert(0, 0 if repeated else narrow)
@@ -205,12 +209,9 @@ def _spread(b: Builder, name: str, form: str, views: dict[str, View], vector: st
     count = len(views) - 1
     share = tiles.room(b.target) // (count + 1)
     unit = tiles.unit(b.dtype)
-    cols = even(
-        full.cols, max(unit, min(tiles.MOST, share // tiles.line_bytes(b.dtype, 1) * unit, 2048) // unit * unit)
-    )
-    pieces = [dict(views)]
-    pieces = [part for each in pieces for part in _cut(each, vector, by_row, -1, cols)]
-    for each in pieces:
+    most = min(_WIDEST, share // tiles.line_bytes(b.dtype, 1) * unit) // unit * unit
+    cols = even(full.cols, max(unit, most))
+    for each in _cut(views, vector, by_row, -1, cols):
         rows = min(tiles.MOST // unit * unit, max(1, share // tiles.line_bytes(b.dtype, each["dst"].cols)))
         for part in _cut(each, vector, by_row, -2, even(full.shape[-2], rows)):
             tiles.stage(b, name, form, part, vector if by_row and form == "E2" else "")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from lanefold.program import CostRow
 from lanefold.pto.cost import request
-from lanefold.pto.cost.rows import cost_or_unknown, cost_row
+from lanefold.pto.cost.rows import cost_row
 from lanefold.pto.lower.plan import Stage
 from lanefold.pto.program import Compute
+from lanefold.pto.program.prices import question
+from lanefold.pto.program.resolve import resolve
 
 NO_MODEL = "none"
 """Stands for a cost model on the CPU simulator, which has no cycles."""
@@ -25,19 +27,5 @@ def price(stage: Stage, target: str, model: str = "") -> list[CostRow]:
 
 
 def _row(stage: Stage, compute: Compute, target: str, model: str) -> CostRow:
-    slots = stage.program.slots
-    full = slots[compute.sources[0]].type
-    result = slots[compute.outputs[0]].type
-    recipe = request.recipe_of(compute.op)
-    sizes = (full.rows, full.cols, full.valid_rows, full.valid_cols)
-    found = cost_or_unknown(
-        compute.op,
-        full.dtype,
-        sizes,
-        target,
-        model,
-        dst_layout=result.layout if compute.row.reduces else "ND",
-        form="no_tmp" if "no_tmp" in recipe.forms else "",
-    )
-    elements = (full.valid_rows or 0) * (full.valid_cols or 0)
-    return cost_row(found, "vector", elements, stage.tiles)
+    asked = question(stage.program, compute, resolve(stage.program, {}))
+    return cost_row(asked.answer(target, model), "vector", asked.elements, stage.tiles)
