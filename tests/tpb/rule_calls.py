@@ -400,9 +400,9 @@ LOWER_CALLS = (
         lower,
         TopK((1, 40_000), 1, 8),
         TopK((1, 40_000), 1, 20_000),
-        "the 20000 largest of 40000 elements need 40000 candidates from 5 chunks",
-        "take fewer values of the row",
-        TopK((1, 40_000), 1, 16),
+        "the 20000 largest of 40000 elements do not come down to the candidates of one search",
+        "take at most 6128 values of the row",
+        TopK((1, 40_000), 1, 6128),
     ),
     CallCase(
         "TPB-LOWER-WINDOW-ROW",

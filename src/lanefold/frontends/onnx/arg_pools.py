@@ -79,7 +79,7 @@ def with_indices(
 
 
 def _index(chain: Chain, op: ArgPool, place: str, result: str, *, columns_first: bool) -> None:
-    """Start of the plane + Σ over axes of (begin + digit·dilation)·step, the digits those of the place in its window."""
+    """Start of the plane + Σ over axes of (begin + digit·dilation)·step, digits being those of the place."""
     shape, spatial = op.output_shape, op.input_shape[2:]
     steps, axes = _steps(spatial, columns_first=columns_first), _axes(op)
     rest = chain.cast("place", place, shape, "int64")

@@ -15,7 +15,7 @@ from lanefold.tpb.lower.dims import PARTITIONS, Kept, pieces
 from lanefold.tpb.lower.plan import Builder, Lowering, Transfer
 from lanefold.tpb.lower.pool import lower_pool
 from lanefold.tpb.lower.reduce import lower_cross_lane, lower_free_axis
-from lanefold.tpb.lower.search import lower_arg, lower_top
+from lanefold.tpb.lower.searches import lower_arg, lower_top
 from lanefold.tpb.lower.spreading import lower_expand, lower_gather, lower_iota
 
 RULE_OP = Rule(
