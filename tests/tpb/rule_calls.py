@@ -41,6 +41,14 @@ def _read(changes: dict[str, Any]) -> object:
     return tpb.encode(read_instruction({**_COPY, "ins": [source], **left}, _ALLOCATIONS))
 
 
+def _read_indirect(keys: dict[str, Any]) -> object:
+    """Reads and encodes the reciprocal of elements that 32 indices name."""
+    table = {"kind": "physical_ap", "ap": [[32, 32], [1, 32]], "dtype": "uint32", "memref": "i", "offset": 0}
+    record = {**_COPY, "ins": [{**_X, **keys}], "indirection_ins": [table]}
+    indices = _LOCATION | {"dtype": "uint32", "addr": 0x4000}
+    return tpb.encode(read_instruction(record, {**_ALLOCATIONS, "i": indices}), "v4")
+
+
 def _keys(source: dict[str, Any]) -> object:
     """Encodes a search for keys that lie at ``source``."""
     keys = {**source, "ap": [[8, 32], [1, 8]]}
@@ -133,7 +141,7 @@ BIR_CALLS = (
         _read,
         {"ins": [_REGISTER]},
         {"ins": [_REGISTER | {"reg_ap_offset": "r2"}]},
-        "register operand r5 has the offset register r2",
+        "register operand r5 has an offset register (reg_ap_offset r2)",
         "add the offset into the address register beforehand",
         {"ins": [_REGISTER | {"reg_ap_offset": None}]},
     ),
@@ -154,6 +162,15 @@ BIR_CALLS = (
         "Reciprocal has predicates",
         "run the instruction without it, or keep it for the compiler that wrote it",
         {"predicates": None},
+    ),
+    CallCase(
+        "TPB-BIR-INDIRECTION",
+        _read_indirect,
+        {"tensor_indirect_arg_id": 0},
+        {"tensor_indirect_arg_id": 0, "num_tensor_indirect_indices": 64},
+        "operand x reads 64 indices, its index tensor has 32",
+        "write 32",
+        {"tensor_indirect_arg_id": 0, "num_tensor_indirect_indices": 32},
     ),
     CallCase(
         "TPB-SYNC-ONE",

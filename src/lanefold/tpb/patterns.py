@@ -13,6 +13,8 @@ from lanefold.tpb import isa
 Memory = Literal["SB", "PSUM"]
 Pair = tuple[int, int]
 
+INDIRECT_SINCE: isa.Generation = "v4"
+"""First generation whose 20-byte memory patterns may be indirect (ISA headers: MEM_PATTERN4D)."""
 STEP_RANGE = (-32768, 32767)
 NUM_RANGE = (1, 65535)
 
@@ -59,6 +61,8 @@ class Access:
         name: what the user calls the operand, for findings.
         offset: elements between the first element of its memory location and its own.
         register: address register that holds the start address in place of memory, partition and byte.
+        indices: the index tensor of an indirect operand, one index per element; the operand's own place is then that
+            of the data which the indices address.
     """
 
     memory: Memory
@@ -69,6 +73,7 @@ class Access:
     name: str = ""
     offset: int = 0
     register: int | None = None
+    indices: Access | None = None
 
     @property
     def channels(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol
 
@@ -46,6 +46,17 @@ _COLUMN = Rule(
 
 INDIRECT_COLUMNS = "indirect"
 Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Indirect:
+    """What an indirect record holds: address words of the indices, marked, and of the data, and their number."""
+
+    index: int
+    data: int
+    count: int
+
+
 Made = tuple[str, Fields]
 
 
@@ -148,7 +159,11 @@ def _write(word: npt.NDArray[np.uint8], name: str, fields: Fields, reading: isa.
     record["opcode"] = row.opcode(reading)
     record["inst_word_len"] = isa.WORD_LENGTH
     for field, value in fields.items():
-        if isinstance(value, tuple):
+        if isinstance(value, _Indirect):
+            start = record.dtype.fields[field][1]
+            place = word[start : start + layout.INDIRECT20B.itemsize].view(layout.INDIRECT20B)[0]
+            place["index_addr"], place["data_addr"], place["num_elem"] = value.index, value.data, value.count
+        elif isinstance(value, tuple):
             address, (steps, nums) = value
             descriptor = record[field]
             descriptor["start_addr"] = address
@@ -201,8 +216,7 @@ def _indirect_records(
 ) -> npt.NDArray[np.void]:
     """The bytes of a memory pattern as indirect records; an error of NumPy's kind where they cannot be one."""
     field = next((field for field in isa.STRUCTS[row.struct].fields if field.name == name), None)
-    rank = isa.GENERATIONS.index
-    if field is None or field.kind is not isa.Kind.MEMORY4D or rank(generation) < rank(layout.INDIRECT_SINCE):
+    if field is None or field.kind is not isa.Kind.MEMORY4D or not layout.indirect_exists(generation):
         raise ValueError(name)
     return words[:, field.offset : field.offset + layout.size(field)].view(layout.INDIRECT20B)[:, 0]
 
@@ -278,6 +292,9 @@ def joined_sync(wait: Sync, update: Sync, instruction: Instruction) -> Sync:
     return Sync(wait.wait_mode, wait.wait_index, update.update_mode, update.update_index, value)
 
 
+_Descriptor = tuple[int, Slots] | _Indirect
+
+
 def _descriptor(
     access: Access, generation: isa.Generation, packed: Slots, instruction: Instruction
 ) -> tuple[int, Slots]:
@@ -291,8 +308,12 @@ def _forward(
     *,
     places: int = 4,
     keep_unit: bool = False,
-) -> tuple[int, Slots]:
+) -> _Descriptor:
     place = instruction.place("ap", access.name)
+    if access.indices is not None:
+        index = address_word(access.indices, generation, instruction.place(operand=access.indices.name))
+        data = address_word(access, generation, instruction.place(operand=access.name))
+        return _Indirect(index | isa.INDIRECT_BIT, data, access.indices.elements)
     return _descriptor(access, generation, slots(access, places, keep_unit=keep_unit, place=place), instruction)
 
 
@@ -387,7 +408,7 @@ def _max8(i: Instruction, generation: isa.Generation, reading: isa.Reading) -> l
     return [("max8", fields)]
 
 
-def _keys(i: Instruction, generation: isa.Generation, src: tuple[int, Slots]) -> Made:
+def _keys(i: Instruction, generation: isa.Generation, src: _Descriptor) -> Made:
     values = i.ins[0]
     return (
         "match_value_load",

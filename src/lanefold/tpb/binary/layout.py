@@ -12,6 +12,7 @@ import numpy.typing as npt
 from lanefold.arguments import shown
 from lanefold.diagnostics import Cure, Rule
 from lanefold.tpb import isa
+from lanefold.tpb.patterns import INDIRECT_SINCE
 
 _NAME = Rule(
     "TPB-INSTRUCTION-NAME",
@@ -42,8 +43,11 @@ UNKNOWN = -1
 
 INDIRECT20B = np.dtype([("index_addr", "<u4"), ("data_addr", "<u4"), ("num_elem", "<u2"), ("reserved", "u1", (10,))])
 """The indirect form of a 20-byte descriptor (INDIRECT20B)."""
-INDIRECT_SINCE: isa.Generation = "v4"
-"""First generation whose 20-byte memory patterns may be indirect (ISA headers: MEM_PATTERN4D)."""
+
+
+def indirect_exists(generation: isa.Generation) -> bool:
+    """Whether the memory patterns of a generation may be indirect records."""
+    return isa.GENERATIONS.index(generation) >= isa.GENERATIONS.index(INDIRECT_SINCE)
 
 
 def descriptor(slots: int) -> np.dtype[np.void]:

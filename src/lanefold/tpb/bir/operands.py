@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ from lanefold.tpb.bir.records import (
     PhysicalAp,
     RegisterAp,
     read_entry,
+    read_list,
+    read_operand,
 )
 from lanefold.tpb.instruction import Instruction, Sync
 from lanefold.tpb.patterns import ON_CHIP, Access, Memory
@@ -46,8 +48,14 @@ _REGISTER = Rule(
 )
 _UNCONDITIONAL = Rule(
     "TPB-BIR-UNCONDITIONAL",
-    "Instructions of this leg run unconditionally and read their operands directly.",
-    "Pool Encoding; BIR JSON record schema: predicates, indirection_ins",
+    "Instructions of this leg run unconditionally.",
+    "Pool Encoding; BIR JSON record schema: predicates",
+)
+_INDIRECTION = Rule(
+    "TPB-BIR-INDIRECTION",
+    "An indirect operand names one of the instruction's indirection_ins by its place there, each of them is named, "
+    "and a number of indices is that of the index tensor.",
+    "BIR JSON record schema: indirection_ins, tensor_indirect_arg_id, num_tensor_indirect_indices",
 )
 _SYNC = Rule(
     "TPB-SYNC-ONE",
@@ -55,6 +63,7 @@ _SYNC = Rule(
     "Bundle events",
 )
 
+_OFFSETS = {"reg_ap_offset": "an offset register", "is_regloc_offset": "a register location as its offset"}
 REGISTER_LOCATION = "REG"
 """Type of allocations that are registers; their ``addr`` is taken as the register number (our convention)."""
 
@@ -105,10 +114,13 @@ def typed(record: InstructionRecord, allocations: Mapping[str, Any], own: Mappin
     """
     place = Place(node=record.node, instruction=record.name or record.opcode)
     _check_unconditional(record, place)
+    listed = read_list(record.indirection_ins or [], "indirection_ins", read_operand, place)
+    indices = [_access(operand, allocations, place) for operand in listed]
+    _check_named(record, len(indices), place)
     made = Instruction(
         record.opcode,
-        tuple(_access(operand, allocations, place) for operand in record.ins),
-        tuple(_access(operand, allocations, place) for operand in record.outs),
+        tuple(_indirect(_access(operand, allocations, place), operand, indices, place) for operand in record.ins),
+        tuple(_indirect(_access(operand, allocations, place), operand, indices, place) for operand in record.outs),
         _attributes(record.opcode, own),
         engine=record.engine,
         name=record.name,
@@ -118,15 +130,65 @@ def typed(record: InstructionRecord, allocations: Mapping[str, Any], own: Mappin
 
 
 def _check_unconditional(record: InstructionRecord, place: Place) -> None:
-    for name in ("predicates", "indirection_ins"):
-        if getattr(record, name):
-            raise _UNCONDITIONAL.error(
-                f"{record.opcode} has {name}",
-                got=repr(getattr(record, name))[:120],
-                allowed=f"no {name}",
-                place=Place(node=place.node, instruction=place.instruction, field=name),
-                cures=[Cure("run the instruction without it, or keep it for the compiler that wrote it", {name: None})],
+    if record.predicates:
+        raise _UNCONDITIONAL.error(
+            f"{record.opcode} has predicates",
+            got=repr(record.predicates)[:120],
+            allowed="no predicates",
+            place=Place(node=place.node, instruction=place.instruction, field="predicates"),
+            cures=[
+                Cure("run the instruction without it, or keep it for the compiler that wrote it", {"predicates": None})
+            ],
+        )
+
+
+def _check_named(record: InstructionRecord, listed: int, place: Place) -> None:
+    """Every index tensor belongs to an operand; one that none names would be lost."""
+    named = {
+        operand.tensor_indirect_arg_id for operand in (*record.ins, *record.outs) if isinstance(operand, PhysicalAp)
+    }
+    for number in range(listed):
+        if number not in named:
+            raise _INDIRECTION.error(
+                f"no operand of {record.opcode} names indirection_ins {number}",
+                got=f"{listed} in indirection_ins",
+                allowed="an operand with that tensor_indirect_arg_id for each",
+                place=Place(node=place.node, instruction=place.instruction, field="indirection_ins"),
+                cures=[
+                    f"give the operand that it addresses the key tensor_indirect_arg_id {number}",
+                    "leave the index tensor out",
+                ],
             )
+
+
+def _indirect(access: Access, operand: Operand, indices: Sequence[Access], place: Place) -> Access:
+    """The operand with its index tensor, if it names one."""
+    if not isinstance(operand, PhysicalAp):
+        return access
+    number, count = operand.tensor_indirect_arg_id, operand.num_tensor_indirect_indices
+    here = Place(node=place.node, instruction=place.instruction, operand=access.name)
+    if number is None and count is None:
+        return access
+    if number is None or not 0 <= number < len(indices):
+        last = len(indices) - 1
+        raise _INDIRECTION.error(
+            f"operand {access.name} names indirection_ins {number}, of {len(indices)}",
+            got=number,
+            allowed=f"0 to {last}" if indices else "an index tensor in indirection_ins",
+            place=here,
+            cures=["put the index tensor into indirection_ins and name it by its place there, from 0"],
+        )
+    if count not in (None, indices[number].elements):
+        raise _INDIRECTION.error(
+            f"operand {access.name} reads {count} indices, its index tensor has {indices[number].elements}",
+            got=count,
+            allowed=str(indices[number].elements),
+            place=here,
+            cures=[
+                Cure(f"write {indices[number].elements}", {"num_tensor_indirect_indices": indices[number].elements})
+            ],
+        )
+    return replace(access, indices=indices[number])
 
 
 def _attributes(opcode: str, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,14 +239,15 @@ def _access(operand: Operand, allocations: Mapping[str, Any], place: Place) -> A
 def _register_access(operand: RegisterAp, allocations: Mapping[str, Any], place: Place) -> Access:
     here = Place(node=place.node, instruction=place.instruction, operand=str(operand.regref))
     number = _register_number(operand, allocations, here)
-    if operand.reg_ap_offset:
-        raise _REGISTER.error(
-            f"register operand {operand.regref} has the offset register {operand.reg_ap_offset}",
-            got=f"offset {operand.reg_ap_offset}",
-            allowed="no reg_ap_offset",
-            place=here,
-            cures=[Cure("add the offset into the address register beforehand", {"reg_ap_offset": None})],
-        )
+    for name in ("reg_ap_offset", "is_regloc_offset"):
+        if value := getattr(operand, name):
+            raise _REGISTER.error(
+                f"register operand {operand.regref} has {_OFFSETS[name]} ({name} {value})",
+                got=f"{name} {value}",
+                allowed=f"no {name}",
+                place=here,
+                cures=[Cure("add the offset into the address register beforehand", {name: None})],
+            )
     pattern = tuple((step, num) for step, num in operand.ap)
     by_name(operand.dtype)
     return Access("SB", 0, 0, operand.dtype, pattern, str(operand.regref), register=number)

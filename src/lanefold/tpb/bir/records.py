@@ -163,7 +163,11 @@ class Other(msgspec.Struct):
 
 
 class PhysicalAp(Record):
-    """An operand at a known place: (step, num) pairs outermost first and an offset, both in elements."""
+    """An operand at a known place: (step, num) pairs outermost first and an offset, both in elements.
+
+    Indirect ones name their index tensor by its place among the instruction's ``indirection_ins``, and may say how
+    many indices they read (keys of symbolic_ap in the schema; on a known place they are our convention).
+    """
 
     ALWAYS = ("kind",)
 
@@ -176,6 +180,8 @@ class PhysicalAp(Record):
     access_shape: Any = None
     dynamic_ap_info: Any = None
     memref_owner_func: Any = None
+    tensor_indirect_arg_id: int | None = None
+    num_tensor_indirect_indices: int | None = None
 
 
 class SymbolicAp(Record):

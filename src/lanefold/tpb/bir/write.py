@@ -91,11 +91,16 @@ class _Places:
 
 
 def _record(instruction: Instruction, places: _Places) -> InstructionRecord:
+    tensors: list[Access] = []
+    for access in (*instruction.ins, *instruction.outs):
+        if access.indices is not None and access.indices not in tensors:
+            tensors.append(access.indices)
     rest: dict[str, Any] = plain(dict(instruction.attributes), instruction.place())
     return InstructionRecord(
         opcode=instruction.opcode,
-        ins=[_operand(access, places) for access in instruction.ins],
-        outs=[_operand(access, places) for access in instruction.outs],
+        ins=[_operand(access, places, tensors) for access in instruction.ins],
+        outs=[_operand(access, places, tensors) for access in instruction.outs],
+        indirection_ins=[_operand(access, places, []).write() for access in tensors] or None,
         name=instruction.name,
         engine=instruction.engine,
         node=instruction.node,
@@ -105,12 +110,16 @@ def _record(instruction: Instruction, places: _Places) -> InstructionRecord:
     )
 
 
-def _operand(access: Access, places: _Places) -> Operand:
+def _operand(access: Access, places: _Places, tensors: list[Access]) -> Operand:
     pairs = [(int(step), int(num)) for step, num in access.pattern]
     if access.register is not None:
         return RegisterAp(ap=pairs, dtype=access.dtype, regref=f"r{access.register}")
     name = places.name(access)
-    return PhysicalAp(ap=pairs, dtype=access.dtype, memref=name, memsetref=f"{name}_set", written=frozenset({"offset"}))
+    made = PhysicalAp(ap=pairs, dtype=access.dtype, memref=name, memsetref=f"{name}_set", written=frozenset({"offset"}))
+    if access.indices is not None:
+        made.tensor_indirect_arg_id = tensors.index(access.indices)
+        made.num_tensor_indirect_indices = access.indices.elements
+    return made
 
 
 def _sync_info(instruction: Instruction) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits import operands, others, record, reduce
 from lanefold.tpb.limits.findings import Findings
+from lanefold.tpb.limits.indirect import indirect_findings
 from lanefold.tpb.limits.operands import ADDRESS_REGISTER, CHANNELS
 from lanefold.tpb.limits.parts import part_findings
 
@@ -50,6 +51,7 @@ def front_end(instruction: Instruction, generation: isa.Generation, reading: isa
         *operands.type_findings(instruction),
         *operands.pattern_findings(instruction),
         *operands.place_findings(instruction, generation),
+        *indirect_findings(instruction, generation),
         *operands.sync_findings(instruction),
     ]
     for rule in _RULES[instruction.opcode]:

@@ -78,6 +78,7 @@ _ACCESS = {
     "name": _TEXT,
     "offset": _WHOLE,
     "register": _Part(_is_register, "a whole number or None", None),
+    "indices": _Part(lambda value: value is None or isinstance(value, Access), "an Access or None", None),
 }
 _SYNC = dict.fromkeys(("wait_mode", "wait_index", "update_mode", "update_index", "value"), _WHOLE)
 
@@ -90,6 +91,8 @@ def part_findings(instruction: Instruction) -> list[Diagnostic]:
     for side, operands in (("ins", instruction.ins), ("outs", instruction.outs)):
         for index, operand in enumerate(operands):
             made += _of(operand, _ACCESS, f"{side}.{index}.", instruction)
+            if isinstance(operand.indices, Access):
+                made += _of(operand.indices, _ACCESS, f"{side}.{index}.indices.", instruction)
     return [*made, *_of(instruction.sync, _SYNC, "sync.", instruction)]
 
 

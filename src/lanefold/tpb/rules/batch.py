@@ -48,7 +48,7 @@ class Walk:
         self.batch = batch
         self.word: npt.NDArray[np.uint32] = record["start_addr"].copy()
         self.slots: int = record.dtype["step_elem"].shape[0]
-        self.may_be_indirect = batch.generation == "v4" and batch.kinds[role.field] is isa.Kind.MEMORY4D
+        self.may_be_indirect = layout.indirect_exists(batch.generation) and batch.kinds[role.field] is isa.Kind.MEMORY4D
 
     @cached_property
     def marked(self) -> bool:

@@ -6,7 +6,9 @@ import numpy as np
 
 from lanefold.diagnostics import Cure, Rule, Severity
 from lanefold.tpb import isa
+from lanefold.tpb.binary import layout
 from lanefold.tpb.limits import ADDRESS_REGISTER
+from lanefold.tpb.limits.indirect import COUNT, DATA, INDEX, INDIRECT
 from lanefold.tpb.rules.batch import Batch, Mask, Walk
 from lanefold.tpb.rules.checks import Check, Checks, Explained
 from lanefold.tpb.rules.spots import hexadecimal, moved, start_path
@@ -17,42 +19,10 @@ _MARKER = Rule(
     "ADDR4: marker bits",
     predicate="tensor_start_addr_valid",
 )
-_INDIRECT = Rule(
-    "TPB-INDIRECT-OPERAND",
-    "Only the operands of S4D4_TR may be indirect, and only from v4 on.",
-    "ISA headers: MEM_PATTERN4D, architecture diff",
-    predicate="mem4d_valid",
-)
-
-
 _INDIRECT_AXIS = Rule(
     "TPB-INDIRECT-AXIS",
     "A tensor reduce with an indirect operand folds X only.",
     "Pool Engine, TensorReduce (indirection only for axis X)",
-)
-
-
-_INDEX = Rule(
-    "TPB-INDIRECT-INDEX",
-    "The index address of an indirect operand is a 4-byte-aligned address in the state buffer.",
-    "INDIRECT20B; MEM_PATTERN4D",
-    predicate="mem4d_valid",
-)
-
-
-_DATA = Rule(
-    "TPB-INDIRECT-DATA",
-    "The top three bits of the data address of an indirect operand are zero.",
-    "INDIRECT20B; MEM_PATTERN4D",
-    predicate="mem4d_valid",
-)
-
-
-_INDEX_COUNT = Rule(
-    "TPB-INDIRECT-COUNT",
-    "The element count of an indirect operand is not zero.",
-    "INDIRECT20B; MEM_PATTERN4D",
-    predicate="mem4d_valid",
 )
 
 
@@ -125,7 +95,7 @@ def _form(role: isa.Role) -> Checks:
 def _indirect(row: isa.BundleKind, role: isa.Role, generation: isa.Generation) -> Checks:
     field = role.field
     kinds = {f.name: f.kind for f in isa.STRUCTS[row.struct].fields}
-    if not (generation == "v4" and kinds[field] is isa.Kind.MEMORY4D):
+    if not (layout.indirect_exists(generation) and kinds[field] is isa.Kind.MEMORY4D):
 
         def never_ok(batch: Batch) -> Mask:
             return ~batch.walk(field).indirect
@@ -139,7 +109,7 @@ def _indirect(row: isa.BundleKind, role: isa.Role, generation: isa.Generation) -
                 (Cure("give the data's own address", {start_path(role): word & isa.ADDRESS_MASK}),),
             )
 
-        yield Check(_INDIRECT, start_path(role), never_ok, never_explain)
+        yield Check(INDIRECT, start_path(role), never_ok, never_explain)
         return
     yield from _indirect_words(role)
     if row.family == "tensor_reduce":
@@ -198,7 +168,7 @@ def _indirect_words(role: isa.Role) -> Checks:
             ),
         )
 
-    yield Check(_INDEX, start_path(role), index_ok, index_explain)
+    yield Check(INDEX, start_path(role), index_ok, index_explain)
 
     def data_ok(batch: Batch) -> Mask:
         some = _when_indirect(field, batch)
@@ -213,7 +183,7 @@ def _indirect_words(role: isa.Role) -> Checks:
             (Cure("clear the top three bits", {f"{field}.data_addr": word & isa.ADDRESS_MASK}),),
         )
 
-    yield Check(_DATA, start_path(role), data_ok, data_explain)
+    yield Check(DATA, start_path(role), data_ok, data_explain)
 
     def count_ok(batch: Batch) -> Mask:
         some = _when_indirect(field, batch)
@@ -227,7 +197,7 @@ def _indirect_words(role: isa.Role) -> Checks:
             (Cure("read at least one element", {f"{field}.num_elem_indirect": 1}),),
         )
 
-    yield Check(_INDEX_COUNT, start_path(role), count_ok, count_explain)
+    yield Check(COUNT, start_path(role), count_ok, count_explain)
     yield from _indirect_relations(role)
 
 

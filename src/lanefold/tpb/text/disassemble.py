@@ -22,7 +22,6 @@ from lanefold.tpb.text.syntax import (
     address_text,
     float_text,
     form,
-    indirect_exists,
     pattern_text,
     words,
 )
@@ -133,7 +132,7 @@ class _Writer:
         self.generation = generation
         self.record = layout.record(row_form.row.struct)
         self.mnemonic = row_form.row.mnemonic
-        self.may_be_indirect = indirect_exists(generation) and any(
+        self.may_be_indirect = layout.indirect_exists(generation) and any(
             operand.field.kind is isa.Kind.MEMORY4D for operand in row_form.operands
         )
         self.places: list[_Texts[int]] = [_Texts(self._place(operand)) for operand in row_form.operands]

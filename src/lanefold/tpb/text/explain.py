@@ -14,7 +14,7 @@ from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
 from lanefold.tpb.binary.stream import Bundle, Bytes, Stream, decode
 from lanefold.tpb.text.disassemble import disassemble, scalar_text
-from lanefold.tpb.text.syntax import DESCRIPTORS, address_text, form, indirect_exists, words
+from lanefold.tpb.text.syntax import DESCRIPTORS, address_text, form, words
 
 _WORD = Rule("TPB-EXPLAIN-WORD", "An explanation is made of exactly one bundle.", "Streams", usage=True)
 
@@ -240,7 +240,7 @@ def _weaker(one: str, other: str) -> str:
 
 def _descriptor(bundle: Bundle, field: isa.Field, raw: bytes) -> Iterator[ExplainedField]:
     word = int.from_bytes(raw[:4], "little")
-    may = field.kind is isa.Kind.MEMORY4D and indirect_exists(bundle.generation)
+    may = field.kind is isa.Kind.MEMORY4D and layout.indirect_exists(bundle.generation)
     if may and word & isa.INDIRECT_BIT:
         parts = _indirect(raw, bundle.generation)
     else:

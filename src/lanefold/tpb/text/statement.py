@@ -12,6 +12,7 @@ import numpy as np
 from lanefold.diagnostics import Cure, LanefoldError
 from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
+from lanefold.tpb.patterns import INDIRECT_SINCE
 from lanefold.tpb.text import mistakes
 from lanefold.tpb.text.mistakes import Context, unknown
 from lanefold.tpb.text.nodes import (
@@ -33,7 +34,6 @@ from lanefold.tpb.text.syntax import (
     PATTERN_ITEM,
     Form,
     form,
-    indirect_exists,
     numbers,
     windows,
     words,
@@ -215,13 +215,13 @@ class StatementWriter:
 
     def indirect(self, record: Indirect, field: isa.Field) -> None:
         """Writes an indirect record over a memory pattern."""
-        if field.kind is not isa.Kind.MEMORY4D or not indirect_exists(self.generation):
+        if field.kind is not isa.Kind.MEMORY4D or not layout.indirect_exists(self.generation):
             raise self.context.mistake(
                 mistakes.VALUE,
                 Spot("indirect", record.column),
                 f"{field.name} cannot be indirect here",
                 got=f"indirect on {self.generation}",
-                allowed=f"an address and a pattern; indirect only in tensor reduces from {layout.INDIRECT_SINCE} on",
+                allowed=f"an address and a pattern; indirect only in tensor reduces from {INDIRECT_SINCE} on",
                 cures=["write SB[partition, byte] dtype pattern"],
                 field=field.name,
             )

@@ -11,7 +11,6 @@ import numpy as np
 
 from lanefold.numerics import alu, dtypes
 from lanefold.tpb import isa
-from lanefold.tpb.binary import layout
 
 COMMENT = ";"
 DESCRIPTORS = {isa.Kind.TENSOR2D: 2, isa.Kind.TENSOR4D: 4, isa.Kind.MEMORY4D: 4}
@@ -95,11 +94,6 @@ def form(number: int) -> Form:
         free[-1],
         tuple(f for f in fields.values() if f.kind is isa.Kind.RESERVED),
     )
-
-
-def indirect_exists(generation: isa.Generation) -> bool:
-    """Whether the memory patterns of a generation may be indirect records."""
-    return isa.GENERATIONS.index(generation) >= isa.GENERATIONS.index(layout.INDIRECT_SINCE)
 
 
 @cache
