@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import Cure, Diagnostic, Place, Rule, Severity
 from lanefold.pto.isa import (
     COMPACT_MODES,
@@ -54,11 +55,13 @@ TYPE_ALIASES: dict[str, str] = (
 
 def _unknown(rule: Rule, kind: str, got: object, allowed: Iterable[str], field: str) -> Exception:
     known = list(allowed)
-    near = get_close_matches(str(got).lower(), [name.lower() for name in known], n=1, cutoff=0.5)
+    near = get_close_matches(
+        got.lower() if isinstance(got, str) else "", [name.lower() for name in known], n=1, cutoff=0.5
+    )
     best = next((name for name in known if near and name.lower() == near[0]), known[0])
     return rule.error(
-        f"{kind} {got!r} is not known",
-        got=repr(got),
+        f"{kind} {shown(got)} is not known",
+        got=shown(got),
         allowed=", ".join(known),
         cures=[Cure(f"write {best}", {field: best})],
         place=Place(field=field),

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -78,11 +79,11 @@ class Cost:
         head = f"{self.op} {self.dtype} on {self.target}"
         if self.cycles is None:
             return f"{head}: unknown; model {self.model}: {self.note}"
-        terms = ", ".join(f"{kind} {cycles:,.0f}" for kind, cycles in self.terms.items() if cycles)
+        ordered = sorted(self.terms.items(), key=lambda item: -item[1])
+        terms = ", ".join(f"{kind} {cycles:,.0f}" for kind, cycles in ordered if cycles)
         spread = "error unknown" if self.error is None else f"error up to {self.error:.0%}"
-        trust = self.validity if self.error is not None or self.validity != Validity.UNKNOWN else "never measured"
         number = f"{self.cycles:,.0f} cycles, {self.us:.3f} µs at {self.frequency_mhz:g} MHz"
-        return f"{head}: {number} ({terms}); model {self.model}, {trust}, {spread}"
+        return f"{head}: {number} ({terms}); model {self.model}; validity {self.validity}, {spread}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ def cost(
 
     Source: PTO headers: A2/A3 cost models; PTO overview: Reduce And Expand Instruction Set.
     """
-    del tmp, wired
+    request.check_flags(tmp=tmp, wired=wired)
     name = request.model_name(model)
     recipe = request.recipe_of(op)
     where = request.target_of(target, name)
@@ -331,6 +332,11 @@ class _CallableModule(ModuleType):
     """This module, which is called as `cost`: the public name ``lanefold.pto.cost`` is both."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Cost:
+        called = signature(cost)
+        try:
+            called.bind(*arguments, **keywords)
+        except TypeError:
+            raise request.bad_call(len(arguments), list(keywords), list(called.parameters)) from None
         return cost(*arguments, **keywords)
 
 

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 import numpy as np
 import numpy.typing as npt
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import Cure, LanefoldError, Place, Rule
 from lanefold.pto import names
 from lanefold.pto.cost import fit, page, reference
@@ -29,15 +30,22 @@ def _rule(code: str, text: str) -> Rule:
     return Rule(code, text, _SOURCE, usage=True)
 
 
+GREATEST_MHZ = 1e9
+"""Fastest clock that is taken; beyond it a number is surely not in MHz."""
+
 OP = _rule("PTO-COST-OP", "A cost is asked for one of the 28 tile operations, a measured building block or a transfer.")
 MODEL = _rule("PTO-COST-MODEL", "A cost model is asked for by its name.")
 TARGET = _rule("PTO-COST-TARGET", "A model prices the targets it describes; the CPU simulator has no cycles.")
 DTYPE = _rule("PTO-COST-DTYPE", "An operation is priced for the element types it takes on the target.")
 EXTENT = _rule("PTO-COST-EXTENT", "Extents are whole numbers from 1 to 65535, valid extents at most the tile's.")
+FLAG = _rule(
+    "PTO-COST-FLAG", "Whether extents are static, scratch is given or the build reaches an op is true or false."
+)
+KEYWORD = _rule("PTO-COST-KEYWORD", "A cost is asked for with the arguments that it lists, the first four at least.")
 LAYOUT = _rule("PTO-COST-LAYOUT", "Operands are priced in the layouts that the kernels take.")
 FORM = _rule("PTO-COST-FORM", "An operation is priced in one of its call forms.")
 INDEX = _rule("PTO-COST-INDEX", "Indices have 2 or 4 bytes.")
-CLOCK = _rule("PTO-COST-CLOCK", "A clock is a positive, finite frequency in MHz.")
+CLOCK = _rule("PTO-COST-CLOCK", "A clock is a positive frequency of at most 1e9 MHz.")
 DOMAIN = _rule("PTO-COST-DOMAIN", "The fit model answers only at the column counts that have a line.")
 SEQUENCE = _rule("PTO-COST-SEQUENCE", "A model prices the operations, forms and types it has a sequence for.")
 
@@ -46,7 +54,7 @@ def refuse(rule: Rule, field: str, got: object, allowed: Sequence[object], cure:
     """The error of a keyword with a value that cannot be priced."""
     return rule.error(
         message,
-        got=repr(got),
+        got=shown(got),
         allowed=", ".join(str(value) or "none" for value in allowed),
         cures=[Cure(f"use {field}={cure!r}", {field: cure})],
         place=Place(field=field),
@@ -62,7 +70,7 @@ def model_name(name: object) -> str:
     found = name.strip().lower() if isinstance(name, str) else ""
     found = MODEL_ALIASES.get(found, found)
     if found not in MODELS:
-        raise refuse(MODEL, "model", name, MODELS, MODELS[0], f"cost model {name!r} is not known")
+        raise refuse(MODEL, "model", name, MODELS, MODELS[0], f"cost model {shown(name)} is not known")
     return found
 
 
@@ -74,9 +82,9 @@ def recipe_of(op: object) -> Recipe:
     """
     found = NAMES.get(op.strip().lower().removeprefix("pto.")) if isinstance(op, str) else None
     if found is None:
-        near = get_close_matches(str(op).lower(), NAMES, n=1, cutoff=0.5)
+        near = get_close_matches(op.lower() if isinstance(op, str) else "", NAMES, n=1, cutoff=0.5)
         best = NAMES[near[0]] if near else "TROWSUM"
-        raise refuse(OP, "op", op, tuple(RECIPES), best, f"there is no cost recipe for operation {op!r}")
+        raise refuse(OP, "op", op, tuple(RECIPES), best, f"there is no cost recipe for operation {shown(op)}")
     return RECIPES[found]
 
 
@@ -109,7 +117,7 @@ def dtype_of(name: object, recipe: Recipe, target: str) -> str:
 
 def _word(rule: Rule, field: str, got: object, allowed: Sequence[str]) -> str:
     if not isinstance(got, str) or got not in allowed:
-        raise refuse(rule, field, got, allowed, allowed[0], f"{field} {got!r} is not priced")
+        raise refuse(rule, field, got, allowed, allowed[0], f"{field} {shown(got)} is not priced")
     return got
 
 
@@ -119,6 +127,9 @@ def form_of(recipe: Recipe, form: str, path: str) -> str:
     Raises:
         LanefoldError: PTO-COST-FORM for a form the operation does not have.
     """
+    for field, value in (("form", form), ("path", path)):
+        if not isinstance(value, str):
+            raise refuse(FORM, field, value, recipe.forms, recipe.forms[0], f"{field} {shown(value)} is not priced")
     if path and recipe.family is not Family.TRANSFER:
         raise refuse(FORM, "path", path, ("no path",), "", f"{recipe.op} has no path")
     given = form or path or recipe.forms[0]
@@ -134,7 +145,50 @@ class Layouts:
         self.dst = _word(LAYOUT, "dst_layout", dst, ("ND", "DN"))
         self.src = _word(LAYOUT, "src_layout", src, ("ND", "DN"))
         allowed = tuple(PIECE) if rows else ("ND",) if recipe.family is Family.COLUMN_EXPAND_OP else ("ND", *PIECE)
-        self.src1 = _word(LAYOUT, "src1_layout", src1 or allowed[0], allowed)
+        self.src1 = _word(LAYOUT, "src1_layout", allowed[0] if src1 is None else src1, allowed)
+
+
+def check_flags(**given: object) -> None:
+    """Whether facts that change no number are at least true or false; None where they are not known.
+
+    Raises:
+        LanefoldError: PTO-COST-FLAG for anything else.
+    """
+    for field, value in given.items():
+        if value is not None and not isinstance(value, bool | np.bool_):
+            raise refuse(FLAG, field, value, (True, False), False, f"{field} {shown(value)} is neither true nor false")
+
+
+def bad_call(positional: int, keywords: Sequence[str], names: Sequence[str]) -> LanefoldError:
+    """The error of a call with arguments that the cost does not have, or without those it needs."""
+    unknown = [name for name in keywords if name not in names]
+    given = {*names[:positional], *keywords}
+    absent = [name for name in names[:4] if name not in given]
+    if unknown:
+        near = get_close_matches(unknown[0], names, n=1, cutoff=0.6)
+        message = f"a cost has no argument {shown(unknown[0])}"
+        cures = [f"write {near[0]}" if near else f"leave {unknown[0]} out"]
+    elif absent:
+        message = f"a cost is asked for without {listed(absent)}"
+        cures = [f"give {', '.join(f'{name}={_EXAMPLES[name]}' for name in absent)}"]
+    else:
+        message = "a cost is asked for with an argument given twice, or by place instead of by name"
+        cures = [f"give {', '.join(names[6:])} by name, each once"]
+    return KEYWORD.error(
+        message,
+        got=", ".join([*([f"{positional} by place"] if positional else []), *keywords]) or "no arguments",
+        allowed=", ".join(names),
+        cures=cures,
+        place=Place(field=unknown[0] if unknown else absent[0] if absent else ""),
+    )
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as a sentence has them: ``op, dtype and rows``."""
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+_EXAMPLES = {"op": "'TROWSUM'", "dtype": "'f32'", "rows": "64", "cols": "64"}
 
 
 def index_bytes(value: object) -> int:
@@ -144,7 +198,7 @@ def index_bytes(value: object) -> int:
         LanefoldError: PTO-COST-INDEX for another size.
     """
     if not isinstance(value, int | np.integer) or value not in (2, 4):
-        raise refuse(INDEX, "idx_bytes", value, (2, 4), 4, f"indices of {value!r} bytes do not exist")
+        raise refuse(INDEX, "idx_bytes", value, (2, 4), 4, f"an index of {shown(value)} bytes does not exist")
     return 2 if value == 2 else 4
 
 
@@ -154,8 +208,11 @@ def clock(value: float) -> float:
     Raises:
         LanefoldError: PTO-COST-CLOCK for a frequency that is not positive and finite.
     """
-    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-        raise refuse(CLOCK, "frequency_mhz", value, ("a positive number",), 1850.0, f"{value!r} is no clock frequency")
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not (number and 0 < value < math.inf and value <= GREATEST_MHZ):
+        raise refuse(
+            CLOCK, "frequency_mhz", value, ("a positive number",), 1850.0, f"{shown(value)} is no clock frequency"
+        )
     return float(value)
 
 
@@ -167,11 +224,16 @@ def extents(field: str, value: object, limit: Ints | int, name: str) -> Ints:
     """
     try:
         found = np.atleast_1d(np.asarray(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError, AttributeError):
         found = np.empty(0)
     if found.ndim != 1 or not found.size or found.dtype.kind not in "iu":
         raise refuse(
-            EXTENT, field, value, (f"whole numbers from 1 to {EXTENT_LIMIT}",), 1, f"{field} {value!r} is no extent"
+            EXTENT,
+            field,
+            value,
+            (f"whole numbers from 1 to {EXTENT_LIMIT}",),
+            1,
+            f"{field} {shown(value)} is no extent",
         )
     whole: Ints = found.astype(np.int64)
     bad = (whole < 1) | (whole > limit)
@@ -270,11 +332,11 @@ def flags(value: object) -> npt.NDArray[np.bool_]:
     """Whether shapes are static, as an array."""
     try:
         found = np.atleast_1d(np.asarray(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError, AttributeError):
         found = np.empty(0)
-    if found.dtype.kind != "b" or found.ndim != 1:
+    if found.dtype.kind != "b" or found.ndim != 1 or not found.size:
         raise refuse(
-            EXTENT, "static_shape", value, (True, False), True, f"static_shape {value!r} is neither true nor false"
+            FLAG, "static_shape", value, (True, False), True, f"static_shape {shown(value)} is neither true nor false"
         )
     whole: npt.NDArray[np.bool_] = found
     return whole
