@@ -11,7 +11,7 @@ from onnx import helper
 from lanefold.diagnostics import Diagnostic
 from lanefold.frontends.onnx import rules
 from lanefold.frontends.onnx.arg_pools import with_indices
-from lanefold.frontends.onnx.elements import sums_magnitudes
+from lanefold.frontends.onnx.elements import CAST_SET, HALVES, WORK, sums_magnitudes, wide_fold
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.pieces import (
     HostPiece,
@@ -235,11 +235,22 @@ def _root(model: Model, node: Node, pool: Pool, findings: tuple[Diagnostic, ...]
         reference=Reference((helper.make_node("Mul", [source, source], [mapped]), whole), max(model.opset, 7)),
         exact=False,
     )
-    root = HostPiece(f"{node.name}/root", node, _named("Sqrt", squares, output, f"{node.name}/root"))
+    summed = tensor_type(pool.output_dtype, pool.output_shape)
+    if pool.dtype not in HALVES or model.opset < CAST_SET:
+        root = HostPiece(f"{node.name}/root", node, _named("Sqrt", squares, output, f"{node.name}/root"))
+        note = f"{describe(pool)}; squares summed on the leg, square root on the host"
+        return Parts((piece, root), note, types=((squares, summed),), findings=findings)
+    fold, types = wide_fold(piece)
+    rooted, small = f"{output}/root", tensor_type(WORK, pool.output_shape)
+    cast = helper.make_node("Cast", [rooted], [output], name=f"{node.name}/cast", to=summed.tensor_type.elem_type)
     return Parts(
-        (piece, root),
-        f"{describe(pool)}; squares summed on the leg, square root on the host",
-        types=((squares, tensor_type(pool.output_dtype, pool.output_shape)),),
+        (
+            fold,
+            HostPiece(f"{node.name}/root", node, _named("Sqrt", squares, rooted, f"{node.name}/root")),
+            HostPiece(cast.name, node, cast),
+        ),
+        f"{describe(pool)}; squares summed on the leg and kept in float32, square root on the host",
+        types=((squares, small), (rooted, small), *types),
         findings=findings,
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from lanefold.frontends.onnx.elements import CAST_SET, HALVES, WORK, wide_fold
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.pieces import (
     HostPiece,
@@ -131,10 +132,30 @@ def _plain(model: Model, node: Node) -> Parts | OnHost:
     if not form.finish:
         return Parts((_leg(node, op, source.name, output, node.name),), _describe(op))
     total = f"{output}/sum"
+    fold = _leg(node, op, source.name, total, f"{node.name}/sum")
+    if source.dtype in HALVES and model.opset >= CAST_SET:
+        return _wide(node, fold, form.finish, source.dtype, _describe(op))
     return Parts(
-        (_leg(node, op, source.name, total, f"{node.name}/sum"), _host(node, form.finish, [total], output)),
+        (fold, _host(node, form.finish, [total], output)),
         f"{_describe(op)}; {form.finish} on the host",
         types=((total, tensor_type(op.output_dtype, op.output_shape)),),
+    )
+
+
+def _wide(node: Node, narrow: LegPiece, finish: str, dtype: str, what: str) -> Parts:
+    """A fold whose result stays in float32 until its last function is taken, so that no sum leaves its range."""
+    fold, types = wide_fold(narrow)
+    (total,), output = fold.outputs, node.outputs[0]
+    done = f"{output}/{finish.lower()}"
+    small = tensor_type(WORK, narrow.op.output_shape)
+    return Parts(
+        (
+            fold,
+            _host(node, finish, [total], done),
+            _cast(node, "narrow", done, output, dtype),
+        ),
+        f"{what}; sum kept in float32; {finish} on the host",
+        types=((total, small), (done, small), *types),
     )
 
 
@@ -147,34 +168,51 @@ def _log_sum_exp(model: Model, node: Node) -> Parts | OnHost:
         return OnHost(f"operator set {model.opset} cannot subtract a row's maximum from its row")
     source, axes = prepared
     output = node.outputs[0]
-    largest, finite, shifted, exps, total, logs, kept = (
-        f"{output}/{word}" for word in ("largest", "finite", "shifted", "exps", "total", "logs", "kept")
+    largest, finite, shifted, exps, total, logs, kept, flat = (
+        f"{output}/{word}" for word in ("largest", "finite", "shifted", "exps", "total", "logs", "kept", "flat")
     )
+    narrow = source.dtype in HALVES
+    work = WORK if narrow else source.dtype
+    full, base = (f"{output}/wide", f"{output}/base") if narrow else (source.name, largest)
     fold_max = Reduce("max", source.shape, axes, True, dtype=source.dtype)
-    fold_add = replace(fold_max, operator="add")
+    fold_add = replace(fold_max, operator="add", dtype=work, output_dtype=work)
     keepdims = bool(node.integer("keepdims", 1))
-    clip, constants = _clip(node, source.dtype, largest, finite, model.opset)
-    pieces: list[Piece] = [
-        _leg(node, fold_max, source.name, largest, f"{node.name}/largest"),
+    clip, constants = _clip(node, work, base, finite, model.opset)
+    pieces: list[Piece] = [_leg(node, fold_max, source.name, largest, f"{node.name}/largest")]
+    if narrow:
+        pieces += [_cast(node, "wide", source.name, full, WORK), _cast(node, "base", largest, base, WORK)]
+    pieces += [
         clip,
-        _host(node, "Sub", [source.name, finite], shifted),
+        _host(node, "Sub", [full, finite], shifted),
         _host(node, "Exp", [shifted], exps),
         _leg(node, fold_add, exps, total, f"{node.name}/total"),
         _host(node, "Log", [total], logs),
-        _host(node, "Add", [logs, finite], output if keepdims else kept),
+        _host(node, "Add", [logs, finite], output if keepdims and not narrow else kept),
     ]
     if not keepdims:
-        squeeze, more = _squeeze(node, kept, output, fold_max.axes, model.opset)
+        squeeze, more = _squeeze(node, kept, flat if narrow else output, fold_max.axes, model.opset)
         pieces.append(squeeze)
         constants += more
+    if narrow:
+        pieces.append(_cast(node, "narrow", kept if keepdims else flat, output, source.dtype))
     small, whole = fold_max.output_shape, source.shape
-    shapes = {largest: small, finite: small, shifted: whole, exps: whole, total: small, logs: small, kept: small}
+    flattened = tuple(extent for axis, extent in enumerate(whole) if axis not in fold_max.axes)
+    made = {full: whole, base: small} if narrow else {}
+    made |= {finite: small, shifted: whole, exps: whole, total: small, logs: small, kept: small, flat: flattened}
+    types = [(name, tensor_type(work, shape)) for name, shape in made.items()]
     return Parts(
         tuple(pieces),
-        f"maximum and sum over axes {list(fold_max.axes)} of {list(whole)}; Sub, Exp, Log and Add on the host",
-        types=tuple((name, tensor_type(source.dtype, shape)) for name, shape in shapes.items()),
+        f"maximum and sum over axes {list(fold_max.axes)} of {list(whole)}; Sub, Exp, Log and Add on the host"
+        + (", in float32" if narrow else ""),
+        types=((largest, tensor_type(source.dtype, small)), *types),
         constants=tuple(constants),
     )
+
+
+def _cast(node: Node, word: str, source: str, result: str, dtype: str) -> HostPiece:
+    name = f"{node.name}/{word}"
+    element = tensor_type(dtype, ()).tensor_type.elem_type
+    return HostPiece(name, node, helper.make_node("Cast", [source], [result], name=name, to=element))
 
 
 def _clip(node: Node, dtype: str, source: str, result: str, opset: int) -> tuple[HostPiece, list[onnx.TensorProto]]:
