@@ -20,6 +20,7 @@ from lanefold.pto.program import Compute, Program
 from lanefold.pto.tiles import numpy_type
 
 if TYPE_CHECKING:
+    from lanefold.program.timeline import Task
     from lanefold.pto.target import PtoMachine
 
 Array = npt.NDArray[Any]
@@ -119,6 +120,16 @@ class Lowering:
         from lanefold.pto.lower.prices import price
 
         return [row for stage in self.stages for row in price(stage, self.target, model)]
+
+    def tasks(self, model: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[Task]:
+        """Loads, operations and stores in order, tiles of one stage in groups; the arrays go by the program's names.
+
+        Raises:
+            LanefoldError: if there is no such model for the target.
+        """
+        from lanefold.pto.lower.tasks import tasks
+
+        return tasks(self, model, inputs, outputs)
 
     def run(self, machine: PtoMachine, inputs: Sequence[Array]) -> list[Array]:
         """Computes the op: every stage runs its program over all tiles and stores into its tensors.

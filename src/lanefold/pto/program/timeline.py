@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lanefold.program.timeline import Region, Task, Timeline, schedule
 from lanefold.pto.cost import request
-from lanefold.pto.program.model import Compute, Instruction, Load, Program, Store
+from lanefold.pto.program.model import Compute, Instruction, Load, Program
 from lanefold.pto.program.prices import question
 from lanefold.pto.program.resolve import resolve
 
@@ -46,18 +46,35 @@ def timeline(
 
 def _task(program: Program, instruction: Instruction, types: Mapping[str, TileType], target: str, model: str) -> Task:
     asked = question(program, instruction, types)
-    if isinstance(instruction, Compute):
-        names = (*instruction.tiles,)
-        reads, writes = instruction.sources, (*instruction.outputs, *filter(None, [instruction.scratch]))
-    else:
-        names = (instruction.tile,)
-        reads, writes = ((), names) if isinstance(instruction, Load) else (names, ())
     priced = asked.answer(target, model)
-    spans = [[_tile(program, types, name) for name in part] for part in (reads, writes)]
-    if not isinstance(instruction, Compute):
-        spans[isinstance(instruction, Store)].append(Region(f"array {instruction.array}"))
-    details = {"operands": [f"%{name}: {types[name]}" for name in names], **_facts(priced)}
-    return Task(asked.op, asked.pipe, asked.op, _ns(priced), tuple(spans[0]), tuple(spans[1]), details=details)
+    reads, writes = touched_regions(program, instruction, types)
+    return Task(
+        asked.op,
+        asked.pipe,
+        asked.op,
+        _ns(priced),
+        reads,
+        writes,
+        details=operands(instruction, types) | _facts(priced),
+    )
+
+
+def operands(instruction: Instruction, types: Mapping[str, TileType]) -> dict[str, object]:
+    """The tiles of an instruction with their types, as plain data."""
+    names = instruction.tiles if isinstance(instruction, Compute) else (instruction.tile,)
+    return {"operands": [f"%{name}: {types[name]}" for name in names]}
+
+
+def touched_regions(
+    program: Program, instruction: Instruction, types: Mapping[str, TileType], arrays: Mapping[str, str] | None = None
+) -> tuple[tuple[Region, ...], tuple[Region, ...]]:
+    """What an instruction reads and what it writes; ``arrays`` are other names of the global arrays."""
+    if isinstance(instruction, Compute):
+        reads, writes = instruction.sources, (*instruction.outputs, *filter(None, [instruction.scratch]))
+        return tuple(_tile(program, types, n) for n in reads), tuple(_tile(program, types, n) for n in writes)
+    tile = (_tile(program, types, instruction.tile),)
+    outside = (Region((arrays or {}).get(instruction.array, f"array {instruction.array}")),)
+    return (outside, tile) if isinstance(instruction, Load) else (tile, outside)
 
 
 def _ns(priced: Cost) -> tuple[float, float | None]:
