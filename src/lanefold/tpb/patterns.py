@@ -17,6 +17,7 @@ INDIRECT_SINCE: isa.Generation = "v4"
 """First generation whose 20-byte memory patterns may be indirect (ISA headers: MEM_PATTERN4D)."""
 STEP_RANGE = (-32768, 32767)
 NUM_RANGE = (1, 65535)
+FIELD_RANGES = f"steps {STEP_RANGE[0]} to {STEP_RANGE[1]}, nums {NUM_RANGE[0]} to {NUM_RANGE[1]}"
 
 _STEP = Rule(
     "TPB-PATTERN-STEP",
@@ -45,6 +46,18 @@ _PARTITION = Rule(
     "An operand starts at one of the 128 partitions and inside the bytes a partition has.",
     "ISA headers: state-buffer and PSUM constants",
 )
+
+
+def nearest_pair(pair: Pair) -> Pair:
+    """The pair that fits its two fields and is nearest to the one given; the step keeps room to be negated."""
+    (step, num), most = pair, STEP_RANGE[1]
+    return min(max(step, -most), most), min(max(num, NUM_RANGE[0]), NUM_RANGE[1])
+
+
+def fits_fields(pair: Pair) -> bool:
+    """Whether a step and a num fit their 16-bit fields."""
+    step, num = pair
+    return STEP_RANGE[0] <= step <= STEP_RANGE[1] and NUM_RANGE[0] <= num <= NUM_RANGE[1]
 
 
 @dataclass(frozen=True, slots=True)

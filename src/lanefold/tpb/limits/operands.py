@@ -7,7 +7,7 @@ from lanefold.numerics import dtypes
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits.findings import INT32, Findings, named_operands
-from lanefold.tpb.patterns import NUM_RANGE, ON_CHIP, STEP_RANGE, Access, Pair
+from lanefold.tpb.patterns import NUM_RANGE, ON_CHIP, STEP_RANGE, Access, Pair, nearest_pair
 
 _DTYPE = Rule(
     "TPB-DTYPE",
@@ -113,17 +113,15 @@ def _partition_pair(instruction: Instruction, path: str, operand: Access) -> Fin
 
 
 def _fitted(pair: Pair, part: str) -> Pair:
-    step, num = pair
-    if part == "step":
-        return min(max(step, -STEP_RANGE[1]), STEP_RANGE[1]), num
-    return step, min(max(num, NUM_RANGE[0]), NUM_RANGE[1])
+    step, num = nearest_pair(pair)
+    return (step, pair[1]) if part == "step" else (pair[0], num)
 
 
 def _pair_finding(rule: Rule, instruction: Instruction, path: str, at: int, part: str) -> Diagnostic:
     operand = dict(named_operands(instruction))[path]
     step, num = operand.pattern[at]
     (low, high), got = (STEP_RANGE, step) if part == "step" else (NUM_RANGE, num)
-    near = _fitted((step, num), part)[part == "num"]
+    near = nearest_pair((step, num))[part == "num"]
     fitted = [operand.pattern[0], *(_fitted(pair, part) for pair in operand.free)]
     kind = "a signed 16-bit step" if part == "step" else "a 16-bit count of at least 1"
     cures: list[Cure | str] = [Cure(f"re-tile the operand so that the {part} is {near}", {f"{path}.pattern": fitted})]

@@ -8,7 +8,7 @@ from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits.findings import INT32, Findings
 from lanefold.tpb.limits.operands import DTYPE_NAMES
-from lanefold.tpb.patterns import NUM_RANGE, STEP_RANGE, Access, Pair
+from lanefold.tpb.patterns import FIELD_RANGES, Access, Pair, fits_fields, nearest_pair
 
 _SEARCH_COUNT = Rule(
     "TPB-SEARCH-COUNT",
@@ -32,6 +32,7 @@ _RANK = Rule(
 )
 
 
+_MOST_PAIRS = 4
 _ITERATION = Rule(
     "TPB-IOTA-PATTERN",
     "An iota pattern has 1 to 4 (step, num) pairs, outermost first, each within its 16-bit field.",
@@ -141,26 +142,18 @@ def _path(instruction: Instruction, operand: object) -> str:
     raise LookupError("operand does not belong to the instruction")
 
 
-def _clamped(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    fitting = [
-        (min(max(step, STEP_RANGE[0]), STEP_RANGE[1]), min(max(num, NUM_RANGE[0]), NUM_RANGE[1]))
-        for step, num in pairs[-4:]
-    ]
-    return fitting or [(1, 1)]
-
-
 def iota_findings(instruction: Instruction, generation: isa.Generation, reading: isa.Reading) -> Findings:
     """Pattern, base and multiplier of an iota."""
     pattern = instruction.attributes["pattern"]
-    pairs: list[tuple[int, int]] = [tuple(pair) for pair in pattern]  # type: ignore[attr-defined]
-    fits = pairs == _clamped(pairs)
-    if not fits:
+    pairs: list[Pair] = [tuple(pair) for pair in pattern]  # type: ignore[attr-defined]
+    if not (1 <= len(pairs) <= _MOST_PAIRS and all(map(fits_fields, pairs))):
+        fitting = [pair if fits_fields(pair) else nearest_pair(pair) for pair in pairs[-_MOST_PAIRS:]] or [(1, 1)]
         yield _ITERATION.finding(
             f"the iota pattern is {[list(pair) for pair in pairs]}",
             got=[list(pair) for pair in pairs],
-            allowed="1 to 4 pairs, steps -32768 to 32767, nums 1 to 65535",
+            allowed=f"1 to {_MOST_PAIRS} pairs, {FIELD_RANGES}",
             place=instruction.place("pattern"),
-            cures=[Cure("split the range into several iota instructions", {"attributes.pattern": _clamped(pairs)})],
+            cures=[Cure("split the range into several iota instructions", {"attributes.pattern": fitting})],
         )
     for name in ("base", "channel_multiplier"):
         value = instruction.attributes.get(name, 0)

@@ -11,7 +11,7 @@ from lanefold.numerics.dtypes import by_tag
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.limits.findings import named_operands
-from lanefold.tpb.patterns import free_pairs, locate
+from lanefold.tpb.patterns import Location, free_pairs, locate
 from lanefold.tpb.rules.batch import Batch
 
 _SECOND_SOURCES = ("find_index8", "match_replace8", "gather")
@@ -81,9 +81,20 @@ def _start(i: Instruction, batch: Batch, at: int, field: str, value: object) -> 
     walk = batch.walk(field.split(".")[0])
     side, slot = operand_path(batch.row, walk.role)
     new = locate(int(value), batch.generation)  # type: ignore[call-overload]
+    if getattr(i, side)[slot].indices is not None:
+        return _placed(f"{side}.{slot}.indices", new, new.byte)
     # Reversed walks and later chunks start elsewhere than the operand itself.
     byte = getattr(i, side)[slot].byte + new.byte - int(walk.byte[at])
-    path = f"{side}.{slot}"
+    return _placed(f"{side}.{slot}", new, byte)
+
+
+def _data(i: Instruction, batch: Batch, at: int, field: str, value: object) -> Changes | None:
+    side, slot = operand_path(batch.row, batch.walk(field.split(".")[0]).role)
+    new = locate(int(value), batch.generation)  # type: ignore[call-overload]
+    return _placed(f"{side}.{slot}", new, new.byte)
+
+
+def _placed(path: str, new: Location, byte: int) -> Changes:
     return {f"{path}.memory": new.memory, f"{path}.partition": new.partition, f"{path}.byte": byte}
 
 
@@ -125,6 +136,8 @@ _TERMS: dict[str, Callable[[Instruction, Batch, int, str, object], Changes | Non
     "num_active_channels": _channels,
     "src.start_addr": _start,
     "dst.start_addr": _start,
+    "src.data_addr": _data,
+    "dst.data_addr": _data,
 }
 
 
