@@ -17,7 +17,7 @@ from lanefold.numerics.kernels import Access
 from lanefold.tpb import isa
 from lanefold.tpb.binary import Stream, layout
 from lanefold.tpb.binary.stream import as_stream
-from lanefold.tpb.machine import counting, tracing
+from lanefold.tpb.machine import counting, integers, tracing
 from lanefold.tpb.machine.execute import EXECUTORS
 from lanefold.tpb.machine.options import CHOICES, NUMERICS, Options, options
 from lanefold.tpb.machine.refusals import refusals
@@ -124,6 +124,19 @@ class Machine:
             self._require_written(task)
         EXECUTORS[task.group.row.name](self, task)
 
+    def tensor_average(self, values: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """Averages of the last axis as TensorReduce of the simulator takes them, in float32.
+
+        The first element is divided by N, each further one is added in order as `Options.average_step` says. No bundle
+        asks for it: the operator has no byte. Source: BIR simulator, reduce functors.
+        """
+        given = np.asarray(values, np.float32)
+        count = np.float32(given.shape[-1])
+        terms = given / count
+        if self.options.average_step == "multiply":
+            terms[..., 1:] = given[..., 1:] * np.float32(1.0 / given.shape[-1])
+        return np.asarray(np.add.accumulate(terms, axis=-1)[..., -1], np.float32)
+
     # What the instructions call
 
     def write(self, task: Task, values: npt.NDArray[np.float32]) -> None:
@@ -131,6 +144,7 @@ class Machine:
         target = task.dst
         if self.options.count:
             self.note("saturated", counting.saturated(values, target.dtype, self._saturate))
+            self.note("nan_stored", int(np.isnan(values).sum()) if target.dtype.is_float else 0)
             self.note("overflow_in_final_cast", counting.overflowed(values, target.dtype, self._saturate))
         if self.options.nan_store == "error" and np.isnan(values).any() and target.dtype.is_float:
             raise _NAN.error(
@@ -143,11 +157,16 @@ class Machine:
         kernels.store(target, values, self._saturate)
         self._mark(target)
 
-    def fold(self, task: Task, source: Access, inner: int, op: alu.AluOp, **how: Any) -> None:
-        """Folds a source in float32 and writes the results to the destination of a task; see `kernels.fold`."""
-        if self.options.count or self.options.nan_store == "error":
+    def fold(self, task: Task, source: Access, inner: int, op: alu.AluOp, accumulate: bool = False, **how: Any) -> None:
+        """Folds a source in float32 and writes the results to the destination of a task; see `kernels.fold`.
+
+        With ``accumulate`` what stood in the destination before is added to them.
+        """
+        if accumulate or self.options.count or self.options.nan_store == "error":
             results = kernels.fold(source, inner, op, **how)
             self.note_fold(source, inner, op, results)
+            if accumulate:
+                results += kernels.load(task.dst).reshape(results.shape)
             self.write(task, results)
             return
         kernels.fold_into(task.dst, source, inner, op, saturate=self._saturate, **how)
@@ -182,6 +201,16 @@ class Machine:
         if self.options.count:
             other = kernels.fold_whole(source, inner, op, raw=False, saturate=self.options.device)
             self.note("integer_overflows", int((other != values).sum()))
+            if integers.divides(op.name):
+                self.note("divisions_by_zero", counting.zero_divisors(counting.whole_groups(source, inner)))
+
+    def note_lanes(self, values: npt.NDArray[np.int64], name: str, results: npt.NDArray[np.int64]) -> None:
+        """The same for a fold of an integer operator over the last axis of ``values``."""
+        if self.options.count:
+            other = integers.fold(values, name, saturate=self.options.device)
+            self.note("integer_overflows", int((other != results).sum()))
+            if integers.divides(name):
+                self.note("divisions_by_zero", counting.zero_divisors(values))
 
     def note_clamped(self, values: npt.NDArray[Any], dtype: Dtype) -> None:
         """Counts whole numbers that a type cannot hold, if counting is on."""

@@ -22,6 +22,8 @@ COUNTERS: dict[str, str] = {
     "overflow_in_accumulator": "float32 sums and products of finite elements that left the range of float32",
     "overflow_in_final_cast": "finite results that became infinite, or NaN, in the narrower type of the destination",
     "integer_overflows": "int32 folds that left the range on their way",
+    "divisions_by_zero": "zeros that an int32 fold divided by, which gives 0",
+    "nan_stored": "NaN written to memory, where the simulator takes them for uninitialised",
     "missed_indices": "indices outside the window of the pool buffer",
     "absent_keys": "keys of a search that no element equalled, or that were served by none",
     "finite_starts": "maxima of nothing but -Inf or NaN, which give the least finite value that they start from",
@@ -94,6 +96,12 @@ def nan_alone(source: Access, inner: int) -> int:
     return int((nan & nan.all(axis=-1, keepdims=True)).sum())
 
 
+def whole_groups(source: Access, inner: int) -> npt.NDArray[np.int64]:
+    """The whole numbers that each result folds, int64 [channels, outputs, elements]."""
+    whole = kernels.load_raw(source).view(source.dtype.numpy).astype(np.int64)
+    return whole.reshape(source.channels, -1, math.prod(source.nums[:inner]))
+
+
 def finite_starts(source: Access, inner: int, start: float) -> int:
     """Groups without a number above a finite start value."""
     if math.isinf(start):
@@ -106,6 +114,11 @@ def across(source: Access, op: alu.AluOp, everything: bool, results: npt.NDArray
     """What a fold across partitions, which gave ``results``, passed over."""
     values = kernels.load(source)
     return _reads(source, values.reshape(1, -1) if everything else values.T, op, results)
+
+
+def zero_divisors(values: npt.NDArray[np.int64]) -> int:
+    """Zeros after the first element of groups [..., elements]."""
+    return int((values[..., 1:] == 0).sum())
 
 
 def rounded(source: Access) -> int:

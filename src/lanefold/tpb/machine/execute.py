@@ -14,13 +14,14 @@ from lanefold.numerics import alu, casts, kernels
 from lanefold.numerics.dtypes import Dtype, by_name
 from lanefold.numerics.kernels import Access
 from lanefold.tpb import isa
-from lanefold.tpb.machine import counting
+from lanefold.tpb.machine import counting, integers
 from lanefold.tpb.machine.tasks import Task
 
 if TYPE_CHECKING:
     from lanefold.tpb.machine import Machine
 
 Floats = npt.NDArray[np.float32]
+Wholes = npt.NDArray[np.int64]
 
 _OPERATOR = Rule(
     "TPB-MACHINE-OPERATOR",
@@ -114,8 +115,6 @@ def _tensor_operator(machine: Machine, task: Task) -> alu.AluOp:
     op = alu.by_byte(code)
     if op is None:
         row = alu.wire_alu(code, machine.generation)
-        if row.name in _INTEGER_OPS:
-            return alu.by_name(_INTEGER_OPS[row.name])
         raise _no_meaning(task, f"operator byte 0x{code:02X}, {row.name}, has no published meaning")
     return op
 
@@ -124,26 +123,33 @@ def _no_meaning(task: Task, why: str) -> Exception:
     return _OPERATOR.error(
         f"{task.row.mnemonic}: {why}",
         got=f"0x{task['op']:02X}",
-        allowed="operators with an fp32 meaning; from int32 to int32, with an int32 meaning; bit operators on raw bits",
+        allowed="operators with an fp32 meaning; from int32 to int32, with an int32 meaning; integer operators on "
+        "integers of up to 4 bytes; bit operators on raw bits",
         cures=["use 0x04, ADD, on numbers", "use 0x0B, BITWISE_OR, on bits"],
         place=task.place,
     )
 
 
 def tensor_reduce(machine: Machine, task: Task) -> None:
-    """Fold of the innermost slots in fp32, or exactly from int32 to int32."""
-    _reduce(machine, task, task.src, _tensor_operator(machine, task))
+    """Fold of the innermost slots in fp32; exactly from int32 to int32 and with the integer operators."""
+    _reduce(machine, task, task.src)
 
 
-def _reduce(machine: Machine, task: Task, source: Access, op: alu.AluOp) -> None:
+def _reduce(machine: Machine, task: Task, source: Access) -> None:
     inner = inner_slots(task, "op_dim")
     negate = bool(task["negated"])
-    if source.dtype.name == task.dst.dtype.name == _INT32:
+    wire = alu.wire_alu(task["op"], machine.generation)
+    whole = source.dtype.name == task.dst.dtype.name == _INT32
+    if integers.has_meaning(wire.name) and not (whole and wire.name in _INTEGER_OPS):
+        _reduce_lanes(machine, task, source, inner, wire.name)
+        return
+    op = alu.by_name(_INTEGER_OPS[wire.name]) if wire.name in _INTEGER_OPS else _tensor_operator(machine, task)
+    if whole:
         _reduce_whole(machine, task, source, inner, op, negate)
         return
     if not op.fp32:
         raise _no_meaning(task, f"{op.name} has no fp32 meaning")
-    machine.fold(task, source, inner, op, negate=negate)
+    machine.fold(task, source, inner, op, accumulate=machine.options.accumulate, negate=negate)
 
 
 def _reduce_whole(machine: Machine, task: Task, source: Access, inner: int, op: alu.AluOp, negate: bool) -> None:
@@ -152,11 +158,37 @@ def _reduce_whole(machine: Machine, task: Task, source: Access, inner: int, op: 
     saturate = not machine.options.device
     values = kernels.fold_whole(source, inner, op, raw=False, saturate=saturate)
     machine.note_whole_fold(source, inner, op, values)
-    if negate:
-        values = -values
-        if saturate:
-            values = np.minimum(values, 2**31 - 1)
-    machine.write_codes(task, values)
+    machine.write_codes(task, _finished(machine, task, -values if negate else values))
+
+
+def _finished(machine: Machine, task: Task, values: Wholes) -> Wholes:
+    """Whole results with what stood in the destination before, if that is asked for, in 32 bits."""
+    if machine.options.accumulate:
+        before = kernels.load_raw(task.dst).view(task.dst.dtype.numpy).astype(np.int64)
+        values = values.reshape(before.shape) + before
+    return integers.fitted(values, saturate=not machine.options.device)
+
+
+def _reduce_lanes(machine: Machine, task: Task, source: Access, inner: int, name: str) -> None:
+    dtype, target = source.dtype, task.dst.dtype
+    if not dtype.is_integer or dtype.bytes > 4:
+        raise _no_meaning(task, f"{name} folds integers of up to 4 bytes, and gets {dtype.name}")
+    values = kernels.load_raw(source).view(dtype.numpy).astype(np.int64)
+    values = values.reshape(source.channels, -1, math.prod(source.nums[:inner]))
+    saturate = not machine.options.device
+    results = integers.fold(values, name, saturate)
+    machine.note_lanes(values, name, results)
+    if task["negated"]:
+        results = integers.fitted(-results, saturate)
+    if machine.options.accumulate and target.is_integer:
+        results = _finished(machine, task, results)
+    if dtype.name == target.name:
+        machine.write_codes(task, results)
+    elif target.is_integer:
+        machine.note_clamped(results, target)
+        machine.write_codes(task, casts.narrow_integers(results, target))
+    else:
+        machine.write(task, results.astype(np.float32))
 
 
 def tensor_reduce_bits(machine: Machine, task: Task) -> None:
@@ -192,7 +224,7 @@ def exchanged_bits(task: Task) -> Access:
 
 def transposed_reduce(machine: Machine, task: Task) -> None:
     """Exchange in 32 x 32 blocks, then an arithmetic fold."""
-    _reduce(machine, task, exchanged(task), _tensor_operator(machine, task))
+    _reduce(machine, task, exchanged(task))
 
 
 def transposed_reduce_bits(machine: Machine, task: Task) -> None:

@@ -28,6 +28,9 @@ class Options:
         numerics: ``birsim`` starts maxima at the least finite value, averages in double, saturates integers and lets
             NaN keep its slot in Max8; ``device`` starts at -Inf, averages with the scale word, wraps and drops NaN.
         pool_sum: order of additions in a pooled sum: ``serial``, or ``lanes4`` with four running sums.
+        average_step: what `Machine.tensor_average` adds for each element after the first: ``multiply``, x times 1/N in
+            float32, or ``divide``, x divided by N.
+        accumulate: whether a TensorReduce adds what stood in its destination before, after its fold.
         fp8_overflow: what an 8-bit float too large is written as: ``saturate`` or ``infinity`` (NaN where there is
             none).
         fp8_exp4: BIR type of dtype tag 14: ``float8e4`` (top 240) or ``float8_e4m3fn`` (top 448).
@@ -42,6 +45,8 @@ class Options:
 
     numerics: Literal["birsim", "device"] = "birsim"
     pool_sum: Literal["serial", "lanes4"] = "serial"
+    average_step: Literal["multiply", "divide"] = "multiply"
+    accumulate: bool = False
     fp8_overflow: Literal["saturate", "infinity"] = "saturate"
     fp8_exp4: Literal["float8e4", "float8_e4m3fn"] = "float8e4"
     fp32r: Literal["round", "copy"] = "round"
@@ -60,6 +65,8 @@ class Options:
 CHOICES: dict[str, tuple[object, ...]] = {
     "numerics": NUMERICS,
     "pool_sum": ("serial", "lanes4"),
+    "average_step": ("multiply", "divide"),
+    "accumulate": (False, True),
     "fp8_overflow": ("saturate", "infinity"),
     "fp8_exp4": ("float8e4", "float8_e4m3fn"),
     "fp32r": ("round", "copy"),
