@@ -14,8 +14,6 @@ from lanefold.frontends.onnx.routes import node_routes
 from lanefold.targets import target
 
 TARGETS = ("trn1", "trn3", "cpu", "a2a3")
-SEARCHING = ("trn1", "trn3")
-"""Targets whose leg finds indices of maxima."""
 
 
 def close(got: np.ndarray, right: np.ndarray, dtype: str) -> None:
@@ -37,7 +35,7 @@ def test_composite_agrees_with_its_formula_and_onnxruntime(case: Case, name: str
     assert result.ok, [row for row in result.rows if not row.ok]
     for output, right in wanted(case, feeds).items():
         close(result.outputs[output], right, "float32")
-    assert plan.program.leg_steps or (case.op_type == "Hardmax" and name not in SEARCHING)
+    assert plan.program.leg_steps
     assert not [each for each in plan.program.check() if each.severity == "error"]
 
 
@@ -48,8 +46,6 @@ def test_composite_agrees_with_its_formula_and_onnxruntime(case: Case, name: str
     ids=str,
 )
 def test_narrow_types_are_computed_in_float32_and_rounded_once(case: Case, dtype: str, name: str) -> None:
-    if case.op_type == "Hardmax" and name not in SEARCHING:
-        pytest.skip("neither the target nor the host runtime has a Hardmax of narrow types")
     feeds = feeds_of(case, dtype)
     program = lf.compile(model_of(case, dtype), target=name)
     results = program.run(feeds)

@@ -39,14 +39,14 @@ def _host(reason: str) -> OnHost:
 def _reciprocal(model: Model, node: Node) -> Parts | OnHost:
     source = leg_source(model, node)
     if isinstance(source, OnHost):
-        return _host(source.reason)
-    op = Reciprocal(source.shape or (1,), source.dtype)
+        return source
+    if not source.shape:
+        return _host("a scalar is inverted on the host")
+    op = Reciprocal(source.shape, source.dtype)
     proto = helper.make_node("Reciprocal", [source.name], [node.outputs[0]])
     reference = Reference((proto,), _REFERENCE_SET)
     leg = LegPiece(node.name, node, op, (source.name,), (node.outputs[0],), reference, exact=False)
-    if not source.shape:
-        return _host("a scalar is inverted on the host")
-    return Parts((leg,), f"1/x of {list(source.shape)}", leg_family=False)
+    return Parts((leg,), f"1/x of {list(source.shape)}")
 
 
 def _combined(model: Model, node: Node) -> Parts | OnHost:

@@ -84,7 +84,7 @@ NO_EFFECT = Rule(
 )
 STRICT = Rule(
     "ONNX-STRICT",
-    "A strict compilation leaves no pooling or reduction to the host.",
+    "A strict compilation leaves to the host no node that pools, reduces, searches, normalises, repeats or inverts.",
     "lanefold: option strict",
 )
 TYPE = Rule(
