@@ -246,3 +246,25 @@ def test_a_sealed_program_of_another_form_is_refused(model, tmp_path: Path, chan
     (folder / "program.json").write_bytes(to_json(document))
     with pytest.raises(LanefoldError, match=word):
         lf.load(folder)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_indices_outside_the_axis_never_pass_silently(last: int) -> None:
+    node = helper.make_node("ArgMax", ["x"], ["y"], name="arg", axis=1, select_last_index=last)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 9])],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, [3, 1])],
+    )
+    program = lf.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
+    x = np.arange(27, dtype=np.float32).reshape(3, 9)
+    program.run({"x": x})
+    x[1] = np.nan
+    with pytest.warns(RuntimeWarning, match="arg: 1 of 3 indices lies outside the 9 elements searched"):
+        y = program.run({"x": x})["y"]
+    assert y[1, 0] >= 9
+    program.run({"x": x}, count=True)
+    assert dict(program.ledger.row("arg").counted)["indices_outside_axis"] == 1
+    with pytest.warns(RuntimeWarning, match="argmax: 1 of 3 indices lies"):
+        lf.argmax(x, axis=1)

@@ -23,6 +23,7 @@ from lanefold.ops import (
     resolve_pads,
 )
 from lanefold.program import Target
+from lanefold.program.indices import warn
 from lanefold.targets import TARGETS
 from lanefold.targets import target as find_target
 
@@ -262,6 +263,9 @@ def argmax(
         target: target name.
         readings: readings of the target; they differ in what a NaN does.
 
+    Warns:
+        RuntimeWarning: NaN was found, whose index lies outside the axis.
+
     Raises:
         LanefoldError: if the target has no legal form for it.
     """
@@ -276,7 +280,8 @@ def argmax(
         arguments.flag("argmax", "select_last_index", select_last_index),
         from_numpy(value.dtype).name,
     )
-    result = _run(made, [flat], chosen, "argmax")[0]
+    (result,) = _run(made, [flat], chosen, "argmax")
+    warn("argmax", made, [result])
     return result.reshape((1,) * value.ndim) if axis is None and keepdims else result
 
 
@@ -299,6 +304,9 @@ def topk(
         target: target name.
         readings: readings of the target; they differ in what a NaN does.
 
+    Warns:
+        RuntimeWarning: NaN was found, whose index lies outside the axis.
+
     Raises:
         LanefoldError: if k does not fit the axis, or the target has no legal form for it.
     """
@@ -313,6 +321,7 @@ def topk(
         dtype=from_numpy(value.dtype).name,
     )
     values, indices = _run(made, [value], chosen, "topk")
+    warn("topk", made, [indices])
     return values, indices
 
 

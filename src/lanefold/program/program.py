@@ -14,6 +14,7 @@ from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
 from lanefold.host import HostStep
 from lanefold.ops import Op
 from lanefold.program.files import sealed, write_folder
+from lanefold.program.indices import COUNTER, outside, warn
 from lanefold.program.ledger import Ledger
 from lanefold.program.prices import CostRow, ProgramCost
 
@@ -187,6 +188,10 @@ class Program:
             observe: called after each step with the step, its inputs and its outputs.
             count: note in the ledger what each node passed over silently: NaN dropped, ties, saturations and alike.
 
+        Warns:
+            RuntimeWarning: a search found NaN, whose index lies outside the axis; with ``count`` the ledger has their
+                number instead.
+
         Raises:
             LanefoldError: for every input that is missing, unknown or ill-shaped, and where a step fails.
         """
@@ -207,6 +212,11 @@ class Program:
                 for name, value in now.items():
                     mine[name] = mine.get(name, 0) + value - before.get(name, 0)
                 before = now
+                lost = outside(step.op, made)
+                if lost:
+                    mine[COUNTER] = mine.get(COUNTER, 0) + lost
+            elif isinstance(step, LegStep):
+                warn(step.node, step.op, made)
             if observe is not None:
                 observe(step, inputs, made)
             values.update(zip(step.outputs, made, strict=True))
