@@ -35,6 +35,8 @@ bench: .venv/.dev
 docs: .venv/.dev
 	$(BIN)/python tools/make_rule_pages.py
 	$(BIN)/python tools/make_table_pages.py
+	$(BIN)/python tools/make_cost_page.py
+	$(BIN)/python tools/make_conformance_page.py
 
 clean:
 	rm -rf .venv out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

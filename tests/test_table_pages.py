@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
-def test_pages_are_current() -> None:
-    command = [sys.executable, "tools/make_table_pages.py", "--check"]
+@pytest.mark.parametrize("tool", ["make_table_pages.py", "make_cost_page.py"])
+def test_pages_are_current(tool: str) -> None:
+    command = [sys.executable, f"tools/{tool}", "--check"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
     assert run.returncode == 0, run.stderr
