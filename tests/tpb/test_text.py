@@ -453,3 +453,20 @@ def test_the_page_shows_what_is_read_and_written():
     with pytest.raises(LanefoldError) as caught:
         tpb.assemble(shown.split("\n")[1].strip())
     assert str(caught.value).startswith(shown.rstrip())
+
+
+def test_lines_of_a_long_stream_are_those_of_its_bundles_alone():
+    random = np.random.default_rng(5)
+    words = np.zeros((600, 64), np.uint8)
+    words[:, 0] = random.choice([0x45, 0x7C, 0x6C, 0x7E, 0x68, 0xEE], 600)
+    words[:, 1] = 16
+    words[::50, 1] = 17
+    for field in (0x0C, 0x2C, 0x30):
+        words[:, field : field + 4] = random.choice([0, 1, 0x40, 0x80], (600, 4))
+    words[:, 0x08] = random.choice([0, 0, 3], 600)
+    words[:, 0x18] = random.choice([1, 2], 600)
+    for generation in ("v2", "v4"):
+        stream = tpb.decode(words.tobytes(), generation)
+        alone = [tpb.disassemble(stream[index : index + 1]).splitlines()[3] for index in range(600)]
+        assert tpb.disassemble(stream).splitlines()[3:] == alone
+        assert tpb.assemble(tpb.disassemble(stream)) == stream

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cache
+from operator import mod
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -23,6 +24,8 @@ from lanefold.tpb.text.syntax import (
     float_text,
     form,
     pattern_text,
+    place_head,
+    windows,
     words,
 )
 
@@ -30,6 +33,10 @@ _CHUNK = 1 << 14
 """Bundles that are turned into text together; bounds the memory that the columns take."""
 _REMEMBERED = 1 << 16
 """Texts that one column remembers before it starts anew."""
+_ADDRESS = "\0"
+"""Stands for an address while a template is made; no line holds it."""
+_WORTH_A_TEMPLATE = 4
+"""Lines that share a template on average, for making templates to pay."""
 
 Bytes = npt.NDArray[np.uint8]
 Column = Sequence[str]
@@ -146,6 +153,10 @@ class _Writer:
             [byte for field in row_form.scalars for byte in range(field.offset, field.offset + layout.size(field))],
             np.intp,
         )
+        apart = [(operand.field.offset, 4) for operand in row_form.operands] + [(row_form.value.offset, 4)]
+        hidden = {byte for first, size in apart for byte in range(first, first + size)}
+        self.kept_bytes = np.array([byte for byte in range(isa.BUNDLE_BYTES) if byte not in hidden], np.intp)
+        self.templates: dict[bytes, str] = {}
         self.head_range = _span((*row_form.debug, *(field for pair in row_form.events.values() for field in pair)))
 
     def odd(self, group: Bytes) -> npt.NDArray[np.bool_]:
@@ -183,9 +194,64 @@ class _Writer:
 
     def lines(self, group: Bytes, *, indirect: bool = False) -> list[str]:
         """The lines of bundles that are not odd."""
+        starts = [group.view(self.record)[:, 0][operand.field.name]["start_addr"] for operand in self.form.operands]
+        plain = np.logical_and.reduce([start < _windows_end(self.generation) for start in starts])
+        if indirect or not plain.any():
+            return self._by_parts(group, indirect=indirect)
+        if plain.all():
+            return self._by_templates(group, starts)
+        made = np.empty(len(group), object)
+        made[plain] = self._by_templates(group[plain], [start[plain] for start in starts])
+        made[~plain] = self._by_parts(group[~plain])
+        return made.tolist()
+
+    def _by_templates(self, group: Bytes, starts: Sequence[npt.NDArray[np.uint32]]) -> list[str]:
+        """Lines of bundles with immediate addresses; those that differ only in addresses and value share a template."""
+        values = group.view(self.record)[:, 0][self.form.value.name]
+        kept = np.empty((len(group), len(self.kept_bytes) + 1), np.uint8)
+        kept[:, :-1] = group[:, self.kept_bytes]
+        kept[:, -1] = values != 0
+        keys: list[bytes] = kept.view(f"V{kept.shape[1]}")[:, 0].tolist()
+        missing = set(keys).difference(self.templates)
+        if len(missing) > len(keys) // _WORTH_A_TEMPLATE:
+            return self._by_parts(group)
+        if len(self.templates) + len(missing) > _REMEMBERED:
+            self.templates.clear()
+            missing = set(keys)
+        if missing:
+            at = {key: index for index, key in enumerate(keys)}
+            chosen = [at[key] for key in missing]
+            self.templates.update(zip(missing, self._templates(group[chosen], values[chosen] != 0), strict=True))
+        columns: list[Iterable[object]] = []
+        for start in starts:
+            columns += _heads_and_bytes(start, self.generation)
+        arguments = zip(*columns, values.tolist(), strict=True)
+        templates = map(self.templates.__getitem__, keys)
+        return list(map(mod, templates, arguments))
+
+    def _templates(self, group: Bytes, valued: npt.NDArray[np.bool_]) -> list[str]:
+        """Lines with places for a head and a byte of every address, and for the value where it is not zero."""
+        marked = [[_ADDRESS] * len(group) for _ in self.form.operands]
+        texts = self._by_parts(group, addresses=marked, with_value=False)
+        value = f" {self.form.value.name}=%d"
+        return [
+            text.replace("%", "%%").replace(_ADDRESS, "%s%X]") + (value if shown else "%.0s")
+            for text, shown in zip(texts, valued.tolist(), strict=True)
+        ]
+
+    def _by_parts(
+        self,
+        group: Bytes,
+        *,
+        indirect: bool = False,
+        addresses: Sequence[Column] = (),
+        with_value: bool = True,
+    ) -> list[str]:
+        """Lines put together from the texts of their fields; ``addresses`` stand in for the start addresses."""
         columns: list[Iterable[str]] = [[self.mnemonic] * len(group)]
         for number, operand in enumerate(self.form.operands):
-            columns += self._operand(group, number, operand, indirect=indirect)
+            given = addresses[number] if addresses else ()
+            columns += self._operand(group, number, operand, indirect=indirect, given=given)
         if self.form.pattern:
             steps, nums = self.form.pattern
             start, size = _span((steps, nums))
@@ -194,12 +260,15 @@ class _Writer:
             piece = np.ascontiguousarray(group[:, self.scalar_bytes])
             columns.append(map(self.scalars.__getitem__, piece.view(f"V{piece.shape[1]}")[:, 0].tolist()))
         columns.append(map(self.head.__getitem__, _keys(group, *self.head_range)))
-        values = group.view(self.record)[:, 0][self.form.value.name]
-        # Counters rarely repeat, so remembering their texts would not pay.
-        columns.append([f" {self.form.value.name}={value}" if value else "" for value in values.tolist()])
+        if with_value:
+            values = group.view(self.record)[:, 0][self.form.value.name]
+            # Counters rarely repeat, so remembering their texts would not pay.
+            columns.append([f" {self.form.value.name}={value}" if value else "" for value in values.tolist()])
         return list(map("".join, zip(*columns, strict=True)))
 
-    def _operand(self, group: Bytes, number: int, operand: Operand, *, indirect: bool) -> list[Iterable[str]]:
+    def _operand(
+        self, group: Bytes, number: int, operand: Operand, *, indirect: bool, given: Column
+    ) -> list[Iterable[str]]:
         start, size = operand.field.offset, layout.size(operand.field)
         types = self.types[number]
         tags = group[:, operand.dtype.offset].tolist()
@@ -207,9 +276,10 @@ class _Writer:
             whole = map(self.records[number].__getitem__, _keys(group, start, size))
             # The text holds a place for the type, which is not part of the descriptor.
             return [(text.replace("\0", types[tag]) for text, tag in zip(whole, tags, strict=True))]
+        places = self.places[number]
         address = group.view(self.record)[:, 0][operand.field.name]["start_addr"]
         return [
-            map(self.places[number].__getitem__, address.tolist()),
+            [f" {operand.field.name}={text}" for text in given] if given else map(places.__getitem__, address.tolist()),
             map(types.__getitem__, tags),
             map(self.patterns[number].__getitem__, _keys(group, start + 4, size - 4)),
         ]
@@ -257,6 +327,33 @@ class _Writer:
             if any(numbers):
                 texts.append(f" {item}={scalar_text(mode, numbers[0], self.generation)}({numbers[1]})")
         return "".join(texts)
+
+
+@cache
+def _windows_end(generation: isa.Generation) -> np.uint32:
+    """First address behind all windows, which follow one another from 0 on."""
+    return np.uint32(max(high for _, high, _ in windows(generation).values()))
+
+
+@cache
+def _heads(generation: isa.Generation) -> list[str]:
+    """Texts of immediate addresses up to the byte, partition by partition, window by window."""
+    return [
+        place_head(memory, partition)
+        for memory, (low, high, stride) in windows(generation).items()
+        for partition in range((high - low) // stride)
+    ]
+
+
+def _heads_and_bytes(start: npt.NDArray[np.uint32], generation: isa.Generation) -> tuple[Iterable[str], list[int]]:
+    """For immediate addresses the text up to the byte, and the byte."""
+    number, byte, first = np.zeros(len(start), np.uint32), np.zeros(len(start), np.uint32), 0
+    for low, high, stride in windows(generation).values():
+        inside = (start >= low) & (start < high)
+        partition, rest = np.divmod(start - np.uint32(low), np.uint32(stride))
+        number, byte = np.where(inside, partition + np.uint32(first), number), np.where(inside, rest, byte)
+        first += (high - low) // stride
+    return map(_heads(generation).__getitem__, number.tolist()), byte.tolist()
 
 
 @cache

@@ -143,8 +143,13 @@ def _place_text(word: int, generation: isa.Generation) -> str:
     for memory, (low, high, stride) in windows(generation).items():
         if low <= word < high:
             partition, byte = divmod(word - low, stride)
-            return f"{memory}[{partition}, 0x{byte:X}]"
+            return f"{place_head(memory, partition)}{byte:X}]"
     return ""
+
+
+def place_head(memory: str, partition: int) -> str:
+    """The text of an immediate address up to its byte, whose hexadecimal digits and a bracket follow."""
+    return f"{memory}[{partition}, 0x"
 
 
 @cache
