@@ -11,8 +11,8 @@ from onnx import helper
 
 from lanefold.diagnostics import Diagnostic, LanefoldError
 from lanefold.frontends.onnx import rules
+from lanefold.frontends.onnx.casts import other_forms
 from lanefold.frontends.onnx.decompose import decompose
-from lanefold.frontends.onnx.elements import host_elements
 from lanefold.frontends.onnx.host import host_step, names_read
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, OnHost, Parts, Piece, leg_pieces
@@ -120,12 +120,13 @@ _Settled = tuple[list[Piece], dict[str, Code]]
 
 
 def _legal_parts(model: Model, target: Target, parts: Parts, prefer: str) -> tuple[Parts, dict[str, Code] | OnHost]:
-    """The parts with their code; where the target refuses them, those with mappings of elements on the host."""
+    """The parts with their code; where the target refuses them, with mappings or types of elements made on the host."""
     settled = _settled(model, target, parts.pieces, prefer)
-    other = host_elements(parts) if isinstance(settled, OnHost) else None
-    if other is not None:
+    for other in other_forms(parts, model.opset) if isinstance(settled, OnHost) else ():
         again = _settled(model, target, other.pieces, prefer)
-        parts, settled = (parts, settled) if isinstance(again, OnHost) else (other, again)
+        if not isinstance(again, OnHost):
+            parts, settled = other, again
+            break
     if isinstance(settled, OnHost):
         return parts, replace(settled, leg_family=parts.leg_family)
     pieces, codes = settled

@@ -12,10 +12,10 @@ import onnx
 from onnx import helper, numpy_helper
 
 from lanefold.diagnostics import LanefoldError
+from lanefold.frontends.onnx.casts import other_forms
 from lanefold.frontends.onnx.causes import CAUSES, Case, explain
 from lanefold.frontends.onnx.comparing import WHOLE, VerifyRow, compare, text_at, ulp_distance
 from lanefold.frontends.onnx.decompose import decompose
-from lanefold.frontends.onnx.elements import host_elements
 from lanefold.frontends.onnx.exact import evaluate, rounded_to
 from lanefold.frontends.onnx.pieces import LegPiece, Parts, leg_pieces, tensor_type
 from lanefold.frontends.onnx.read import Model, read_model
@@ -133,8 +133,7 @@ def _leg_pieces(model: Model) -> dict[str, LegPiece]:
         piece.name: piece
         for parts in decompose(model)
         if isinstance(parts, Parts)
-        for form in (parts, host_elements(parts))
-        if form is not None
+        for form in (parts, *other_forms(parts, model.opset))
         for piece in leg_pieces(form.pieces)
     }
 
