@@ -228,7 +228,7 @@ _TAG_RULE = Rule(
     "TPB-DTYPE-TAG",
     "A dtype byte is a tag that the generation knows.",
     "ISA headers: DTYPE",
-    predicate="is_valid_dtype",
+    predicate="is_valid_dtype, dtype_invalid_check",
 )
 _NUMPY_RULE = Rule(
     "TPB-DTYPE-NUMPY", "Arrays have an element type that one BIR type stands for.", "BIR dtype table", usage=True

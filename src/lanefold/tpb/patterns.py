@@ -28,7 +28,7 @@ _NUM = Rule(
     "TPB-PATTERN-NUM",
     "A num is an unsigned 16-bit count, 1 to 65535.",
     "TENSOR4D descriptor: num_elem",
-    predicate="tensor4d_valid",
+    predicate="tensor4d_valid, tensor2d_valid",
 )
 _RANK = Rule(
     "TPB-PATTERN-RANK",

@@ -20,7 +20,7 @@ CHANNELS = Rule(
     "TPB-CHANNELS",
     "An instruction takes 1 to 128 partitions.",
     "ISA headers: active channel range",
-    predicate="has_valid_active_channel_range",
+    predicate="has_valid_active_channel_range, check_active_channels",
 )
 
 

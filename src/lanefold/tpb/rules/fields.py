@@ -29,14 +29,14 @@ _EVENTS = {
         "wait_mode is a known wait condition; the published list may lack some.",
         "ISA headers: bundle events",
         Severity.WARNING,
-        predicate="valid_event_modes",
+        predicate="has_valid_neuron_events, valid_event_modes",
     ),
     "update_mode": Rule(
         "TPB-UPDATE-MODE",
         "update_mode is a known update action; the published list may lack some.",
         "ISA headers: bundle events",
         Severity.WARNING,
-        predicate="valid_event_modes",
+        predicate="has_valid_neuron_events, valid_event_modes",
     ),
     "debug_cmd": Rule(
         "TPB-DEBUG-COMMAND",

@@ -20,7 +20,7 @@ _OPCODE = Rule(
     "TPB-OPCODE",
     "Byte 0 is an opcode of this leg in the generation and reading that are checked.",
     "ISA headers: opcode map per generation; Pool Engine",
-    predicate="has_valid_neuron_header (is_valid_enum)",
+    predicate="has_valid_neuron_header (is_valid_enum), has_s4d4_pl_opcode, has_gather_opcode",
 )
 _ENGINE = Rule(
     "TPB-ENGINE",

@@ -28,7 +28,7 @@ _WIDE = Rule(
     "TPB-DTYPE-64BIT",
     "64-bit integers are legal in a tensor reduce from v3 on and nowhere else.",
     "ISA headers: is_valid_dtype, is_valid_dtype_64",
-    predicate="dtype_uint64_illegal_check, dtype_int64_illegal_check",
+    predicate="dtype_uint64_illegal_check, dtype_int64_illegal_check (is_valid_dtype_64)",
 )
 _PACKED = Rule(
     "TPB-DTYPE-FP4",
