@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from lanefold import __version__
 from lanefold.diagnostics import Place
+from lanefold.program.files import write_whole
 from lanefold.pto.cost import cost
 from lanefold.report.plots import Cell, Map, Plot, number_text, page, picture
 from lanefold.sweeps.axes import Ints
 from lanefold.sweeps.files import missing_extra
 from lanefold.sweeps.group import VALIDITIES
 from lanefold.sweeps.pto import arguments_of
-from lanefold.sweeps.store import OUTPUT, cannot_write, check_writable
+from lanefold.sweeps.store import OUTPUT, check_writable
 from lanefold.sweeps.table import Best, Part, SweepTable
 from lanefold.sweeps.tpb import TpbSet
 
@@ -175,13 +176,7 @@ def write_plot(table: SweepTable, path: str | Path, objective: str = "") -> Path
         content = page("Sweep", head, drawn).encode()
     else:
         content = picture("Sweep", head, drawn, file.suffix[1:])
-    staged = file.with_name(f".{file.name}.part")
-    try:
-        staged.write_bytes(content)
-        staged.replace(file)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise cannot_write(file, error.strerror or str(error)) from None
+    write_whole(file, content, OUTPUT)
     return file
 
 

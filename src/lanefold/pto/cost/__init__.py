@@ -169,6 +169,8 @@ _MANY: dict[str, Callable[[Columns], npt.NDArray[np.float64] | npt.NDArray[np.in
     "fit": fit.columns,
 }
 _CHUNK = 1 << 15
+ON_A5 = "no reduction or expansion was measured or modelled on A5, and its kernels differ from those of A2/A3"
+"""Why nothing is known there."""
 
 
 def cost(
@@ -234,7 +236,7 @@ def cost(
     request.check_single(sizes, c)
     request.check_model(name, recipe, kind, chosen)
     if where == "a5":
-        return _unknown(recipe.op, kind, where, name, mhz)
+        return unknown(recipe.op, kind, where, name, mhz, ON_A5)
     answer = _SINGLE[name](request.single(c), c)
     codes, errors = _trust(name, c)
     level, error = validity.LEVELS[int(codes[0])], float(errors[0])
@@ -258,8 +260,8 @@ def cost(
     )
 
 
-def _unknown(op: str, dtype: str, target: str, model: str, mhz: float) -> Cost:
-    note = "no reduction or expansion was measured or modelled on A5, and its kernels differ from those of A2/A3"
+def unknown(op: str, dtype: str, target: str, model: str, mhz: float, note: str) -> Cost:
+    """The cost of what nobody knows, and why."""
     return Cost(
         op=op,
         dtype=dtype,

@@ -6,9 +6,8 @@ from typing import Any
 
 from lanefold.diagnostics import LanefoldError
 from lanefold.program.prices import UNKNOWN, CostRow
-from lanefold.pto.cost import VERSIONS, Cost, cost, request
+from lanefold.pto.cost import Cost, cost, request, unknown
 from lanefold.pto.cost.tables import CLOCK_MHZ
-from lanefold.pto.cost.validity import Validity
 
 SOURCE = "PTO headers: A2/A3 cost models"
 REFUSALS = ("PTO-COST-SEQUENCE", "PTO-COST-DOMAIN", "PTO-COST-DTYPE")
@@ -43,23 +42,8 @@ def cost_or_unknown(
         finding = error.diagnostics[0]
         if finding.code not in REFUSALS:
             raise
-    name = request.model_name(model)
-    return Cost(
-        op=op,
-        dtype=dtype,
-        target=target,
-        model=name,
-        version=VERSIONS[name],
-        cycles=None,
-        us=None,
-        frequency_mhz=CLOCK_MHZ,
-        rule="none",
-        sequence=None,
-        terms={},
-        validity=str(Validity.UNKNOWN),
-        error=None,
-        note=f"{finding.code}: {finding.message}",
-    )
+    note = f"{finding.code}: {finding.message}"
+    return unknown(op, dtype, target, request.model_name(model), CLOCK_MHZ, note)
 
 
 def cost_row(found: Cost, engine: str, elements: int, times: int = 1) -> CostRow:
