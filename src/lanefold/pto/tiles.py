@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanefold import arguments
 from lanefold.diagnostics import Cure, Diagnostic, LanefoldError, Place, Rule
 from lanefold.pto import names
 from lanefold.pto.isa import BLOCK_BYTES, FRACTALS, ElementType, Layout
@@ -16,7 +17,7 @@ Array = npt.NDArray[Any]
 
 CAPACITY = Rule(
     "PTO-TILE-CAPACITY",
-    "A tile has at least one row and one column, and its valid extents do not exceed its capacity.",
+    "A tile has at least one row, one column and at most 2^26 elements; its valid extents do not exceed its capacity.",
     "PTO headers: tile type; PTO tile programming model: valid region",
 )
 BLOCKS = Rule(
@@ -40,6 +41,19 @@ DATA = Rule(
     "PTO tile programming model: capacity and valid region",
     usage=True,
 )
+
+
+GREATEST_TILE = 1 << 26
+"""Elements of the largest tile that is simulated; the local memories of the chips hold far less."""
+_EXTENTS = (("rows", False), ("cols", False), ("valid_rows", True), ("valid_cols", True), ("fractal", False))
+_ANY = (1 << 63) - 1
+
+
+def _whole(call: str, name: str, value: Any, *, may_lack: bool) -> Any:
+    """A whole number, of any size, or None where it may be left out; most are plain integers already."""
+    if type(value) is int or (value is None and may_lack):
+        return value
+    return arguments.integer(call, name, value, low=-_ANY, high=_ANY)
 
 
 def _round_up(value: int, unit: int) -> int:
@@ -76,6 +90,8 @@ class TileType:
     compact: str = "null"
 
     def __post_init__(self) -> None:
+        for field, may_lack in _EXTENTS:
+            object.__setattr__(self, field, _whole("TileType", field, getattr(self, field), may_lack=may_lack))
         for field, find in (("location", names.location), ("pad", names.pad), ("compact", names.compact)):
             object.__setattr__(self, field, find(getattr(self, field)))
         object.__setattr__(self, "dtype", names.element(self.dtype).name)
@@ -153,6 +169,24 @@ def _extent_findings(shape: TileType) -> list[Diagnostic]:
     return findings
 
 
+def _size_findings(shape: TileType) -> list[Diagnostic]:
+    size = shape.rows * shape.cols
+    if size <= GREATEST_TILE:
+        return []
+    axis = "rows" if shape.rows >= shape.cols else "cols"
+    valid = getattr(shape, f"valid_{axis}")
+    changes = {axis: BLOCK_BYTES, f"valid_{axis}": valid if valid is None else min(valid, BLOCK_BYTES)}
+    return [
+        CAPACITY.finding(
+            f"a tile of {shape.rows:,} rows and {shape.cols:,} cols has {size:,} elements",
+            got=f"{size:,} elements",
+            allowed=f"at most {GREATEST_TILE:,} elements",
+            cures=[Cure(f"give each tile a part of them, for example {BLOCK_BYTES} {axis}", changes)],
+            place=Place(field=axis),
+        )
+    ]
+
+
 def _line_findings(shape: TileType) -> list[Diagnostic]:
     axis = "cols" if shape.order.base == "RowMajor" else "rows"
     count = getattr(shape, axis)
@@ -199,7 +233,7 @@ def check_type(shape: TileType) -> list[Diagnostic]:
         allowed = ", ".join(str(size) for size in FRACTALS)
         message = f"a fractal of {shape.fractal} bytes does not exist"
         return [FRACTAL.finding(message, got=shape.fractal, allowed=allowed, cures=cures, place=Place(field="fractal"))]
-    findings = _extent_findings(shape)
+    findings = _extent_findings(shape) or _size_findings(shape)
     if findings:
         return findings
     return _box_findings(shape) if shape.order.boxed else _line_findings(shape)
@@ -279,6 +313,8 @@ class Tile:
         dynamic: bool = False,
         address: int | None = None,
     ) -> None:
+        if isinstance(array_or_dtype, np.ma.MaskedArray):
+            arguments.array("Tile", "array_or_dtype", array_or_dtype)
         data = array_or_dtype if isinstance(array_or_dtype, np.ndarray) else None
         name = _type_name(data.dtype if data is not None else array_or_dtype)
         rows, cols = _capacity(data, rows, cols)
@@ -286,8 +322,8 @@ class Tile:
             dtype=name,
             rows=rows,
             cols=cols,
-            valid_rows=rows if valid_rows is None else int(valid_rows),
-            valid_cols=cols if valid_cols is None else int(valid_cols),
+            valid_rows=rows if valid_rows is None else valid_rows,
+            valid_cols=cols if valid_cols is None else valid_cols,
             layout=layout,
             location=location,
             fractal=fractal,
@@ -297,8 +333,8 @@ class Tile:
         self.flat, self.array, self.row_step, self.column_step = _storage(self.type)
         if data is not None:
             self.array[...] = data
-        self._address = address
-        self.dynamic = dynamic
+        self._address = _address("Tile", address)
+        self.dynamic = arguments.flag("Tile", "dynamic", dynamic)
         self._settle()
 
     def _settle(self) -> None:
@@ -312,8 +348,12 @@ class Tile:
         return self._address
 
     def place(self, address: int | None) -> None:
-        """Give the tile a byte address in local memory, or take it away with None."""
-        self._address = address
+        """Give the tile a byte address in local memory, or take it away with None.
+
+        Raises:
+            LanefoldError: CALL-ARGUMENT for what is no address.
+        """
+        self._address = _address("place", address)
         self._settle()
 
     @property
@@ -349,7 +389,11 @@ class Tile:
                 allowed=f"{self.valid_rows}×{self.valid_cols}",
                 cures=[Cure("make the tile with dynamic=True", {"dynamic": True})],
             )
-        self.type = replace(self.type, valid_rows=valid_rows, valid_cols=valid_cols)
+        rows, cols = (
+            _whole("resize", name, value, may_lack=False)
+            for name, value in (("valid_rows", valid_rows), ("valid_cols", valid_cols))
+        )
+        self.type = replace(self.type, valid_rows=rows, valid_cols=cols)
         self._settle()
 
     def memory(self) -> Array:
@@ -373,14 +417,22 @@ STATIC = Rule(
 def _type_name(dtype: object) -> str:
     if isinstance(dtype, str):
         return names.element(dtype).name
+    if not isinstance(dtype, type | np.dtype):
+        wanted = "an array, or the name of an element type"
+        raise arguments.refused("Tile", "array_or_dtype", dtype, wanted, "give a numpy array, or a name such as 'f32'")
     try:
-        text = np.dtype(dtype).name  # type: ignore[call-overload]
+        text = np.dtype(dtype).name
     except TypeError:
         text = repr(dtype)
     return names.element(text).name
 
 
+def _address(call: str, value: int | None) -> int | None:
+    return None if value is None else arguments.integer(call, "address", value, low=0)
+
+
 def _capacity(data: Array | None, rows: int | None, cols: int | None) -> tuple[int, int]:
+    rows, cols = (_whole("Tile", name, value, may_lack=True) for name, value in (("rows", rows), ("cols", cols)))
     shape = data.shape if data is not None else None
     if shape is not None and len(shape) == 2:
         rows = shape[0] if rows is None else rows
@@ -401,4 +453,4 @@ def _capacity(data: Array | None, rows: int | None, cols: int | None) -> tuple[i
             cures=["give the whole capacity and name the valid part with valid_rows and valid_cols"],
             place=Place(field="array"),
         )
-    return int(rows), int(cols)
+    return rows, cols

@@ -8,6 +8,7 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
+from lanefold import arguments
 from lanefold.diagnostics import Diagnostic, Place
 from lanefold.pto import names
 from lanefold.pto.calls import Call, Operand, make_call
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
     from lanefold.program.timeline import Timeline
     from lanefold.pto.program.run import Run
     from lanefold.pto.simulate import Plan
+
+
+def parameters_of(call: str, given: Mapping[str, int] | None) -> Mapping[str, int]:
+    """Values of index parameters as whole numbers.
+
+    Raises:
+        LanefoldError: CALL-ARGUMENT for anything else.
+    """
+    if given is None:
+        return {}
+    wanted = "a mapping from names of index parameters to whole numbers, or None"
+    taken = arguments.mapping(call, "parameters", given, wanted, "{'rows': 16}")
+    return {name: arguments.integer(call, f"parameters[{name!r}]", value) for name, value in taken.items()}
+
 
 Value = int | str
 """A whole number, or the name of an index parameter of the program."""
@@ -235,7 +250,8 @@ class Program:
         """
         from lanefold.pto.program.changes import apply_changes
 
-        return apply_changes(self, changes)
+        wanted = "a mapping from places of the program, such as 'tile.rows', to values"
+        return apply_changes(self, arguments.mapping("changed", "changes", changes, wanted, "{}"))
 
     def without_scratch(self) -> Program:
         """The program as its assembly text tells it: scratch tiles are left out, but for those of form E3."""
@@ -277,7 +293,7 @@ class Program:
         """
         from lanefold.pto.program.check import check_program
 
-        return check_program(self, target, parameters or {})
+        return check_program(self, target, parameters_of("check", parameters))
 
     def placed(self, target: str = "cpu") -> Program:
         """The program with an address for every tile, used again as soon as a tile is dead.
@@ -293,7 +309,7 @@ class Program:
         """The program with a scratch tile wherever the C++ call has one; it is as small as the target allows."""
         from lanefold.pto.program.place import supply_scratch
 
-        return supply_scratch(self, target)
+        return supply_scratch(self, names.target(target).name)
 
     def run(
         self,
@@ -320,10 +336,17 @@ class Program:
             LanefoldError: with every error of `check`; PTO-RUN-* for arrays that do not fit.
         """
         from lanefold.pto.program.run import run_program
+        from lanefold.pto.simulate.readings import READINGS
 
-        given = parameters or {}
+        names.target(target)
+        arguments.text("run", "numerics", numerics, tuple(READINGS))
+        compare, count = arguments.flag("run", "compare", compare), arguments.flag("run", "count", count)
+        given = parameters_of("run", parameters)
+        example = "{" + ", ".join(f"{array.name!r}: array" for array in self.arrays) + "}"
+        taken = arguments.mapping("run", "arrays", arrays, "a mapping from names of arrays to values", example)
+        values = {name: arguments.array("run", f"arrays[{name!r}]", value) for name, value in taken.items()}
         return run_program(
-            self, arrays, target=target, numerics=numerics, parameters=given, compare=compare, count=count
+            self, values, target=target, numerics=numerics, parameters=given, compare=compare, count=count
         )
 
     def cost(self, model: str = "", target: str = "a2a3", parameters: Mapping[str, int] | None = None) -> ProgramCost:
@@ -337,9 +360,11 @@ class Program:
         Raises:
             LanefoldError: PTO-TIMELINE-EXTENT where an extent is not known, PTO-COST-… for a wrong target or model.
         """
+        from lanefold.pto.cost.request import MODELS
         from lanefold.pto.program.prices import program_cost
 
-        return program_cost(self, target, model, parameters or {})
+        arguments.text("cost", "model", model, MODELS)
+        return program_cost(self, target, model, parameters_of("cost", parameters))
 
     def timeline(
         self,
@@ -360,9 +385,12 @@ class Program:
         Raises:
             LanefoldError: as `cost`, and TIMELINE-BOUND for another word than low and high.
         """
+        from lanefold.pto.cost.request import MODELS
         from lanefold.pto.program.timeline import timeline
 
-        return timeline(self, target=target, model=model, parameters=parameters, drawn=drawn)
+        arguments.text("timeline", "model", model, MODELS)
+        given = parameters_of("timeline", parameters)
+        return timeline(self, target=target, model=model, parameters=given, drawn=drawn)
 
     def to_text(self, form: str = "asm") -> str:
         """The program as text: ``asm`` (assembly), ``ssa`` (AS level 1) or ``dps`` (AS level 2).
@@ -372,7 +400,7 @@ class Program:
         """
         from lanefold.pto.text.write import write
 
-        return write(self, form)
+        return write(self, arguments.text("to_text", "form", form, ("asm", "ssa", "dps")))
 
     def to_cpp(self, target: str = "cpu") -> str:
         """A complete C++ file of the public library: the kernel, and a driver that runs it on the CPU simulator.
@@ -382,4 +410,4 @@ class Program:
         """
         from lanefold.pto.cpp import emit
 
-        return emit(self, target)
+        return emit(self, names.target(target).name)

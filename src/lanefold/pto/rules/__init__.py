@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from lanefold import arguments
 from lanefold.diagnostics import Diagnostic
 from lanefold.pto.calls import Call, make_call
+from lanefold.pto.isa import OPERATIONS
 from lanefold.pto.names import alias_note
 from lanefold.pto.rules import extents, layouts, memory, scratch, types
 from lanefold.pto.rules.base import CHECKS, check_call
@@ -27,5 +29,7 @@ def check(
         LanefoldError: where the operands make no call at all (PTO-OP-NAME, PTO-TARGET-NAME, PTO-OPERANDS,
             PTO-BINARY-FLAG, PTO-FORM-NAME).
     """
+    if form is not None:
+        arguments.text("check", "form", form, sorted({each.name for row in OPERATIONS.values() for each in row.forms}))
     call: Call = make_call(op, operands, target=target, form=form, is_binary=is_binary)
     return [*check_call(call), *alias_note(op)]

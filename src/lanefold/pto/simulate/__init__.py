@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from lanefold import arguments
 from lanefold.diagnostics import Diagnostic, LanefoldError, Rule, errors
 from lanefold.pto.calls import Call, make_call
-from lanefold.pto.isa import Family
+from lanefold.pto.isa import OPERATIONS, TARGETS, Family
 from lanefold.pto.names import alias_note
 from lanefold.pto.rules import check_call
 from lanefold.pto.simulate.blocks import Block, block_of
 from lanefold.pto.simulate.expand import binary_runner, copy_runner
-from lanefold.pto.simulate.readings import reading, reading_runner
+from lanefold.pto.simulate.readings import READINGS, reading, reading_runner
 from lanefold.pto.simulate.reduce import arg_runner, extreme_runner, fold_runner
 from lanefold.pto.tiles import Tile
 
@@ -98,12 +99,27 @@ def plan(call: Call, numerics: str = "cpu") -> Plan:
     return Plan(call, runner, row.name, row.name == "cpu", tuple(findings))
 
 
+def _check_words(op: object, target: object, numerics: object, form: object, is_binary: object) -> None:
+    """Refuse words that are none before they are looked up."""
+    arguments.text("execute", "op", op, list(OPERATIONS))
+    arguments.text("execute", "target", target, list(TARGETS))
+    arguments.text("execute", "numerics", numerics, list(READINGS))
+    if form is not None:
+        arguments.text(
+            "execute", "form", form, sorted({each.name for row in OPERATIONS.values() for each in row.forms})
+        )
+    if is_binary is not None:
+        arguments.flag("execute", "is_binary", is_binary)
+
+
 _PLANS: dict[tuple[object, ...], Plan] = {}
 
 
 def _known_plan(
     op: str, operands: tuple[object, ...], target: str, form: str | None, is_binary: bool | None, numerics: str
 ) -> Plan:
+    if not (type(op) is type(target) is type(numerics) is str and form is None and is_binary is None):
+        _check_words(op, target, numerics, form, is_binary)
     signatures = tuple(o.signature if isinstance(o, Tile) else repr(o) for o in operands)
     key = (op, target, form, is_binary, numerics, signatures)
     found = _PLANS.get(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanefold import arguments
 from lanefold.pto.program.model import Program
 
 
@@ -14,4 +15,8 @@ def parse(text: str) -> Program:
     from lanefold.pto.text.build import build
     from lanefold.pto.text.lines import read_lines
 
-    return build(read_lines(text))
+    given: object = text
+    if not isinstance(given, str):
+        cure = "give text=pathlib.Path(file).read_text()"
+        raise arguments.refused("parse", "text", given, "the text of a program", cure)
+    return build(read_lines(given))
