@@ -224,3 +224,44 @@ def test_a_saved_composite_answers_the_same(tmp_path) -> None:
 def test_empty_tensors_stay_on_the_host(name: str) -> None:
     row = lf.compile(model_of(Case("Softmax", 13, {"x": (0, 4)}, None), "float32"), target=name).ledger.row("n")
     assert (row.disposition, "holds no element" in row.reason) == ("host", True)
+
+
+def test_a_group_normalization_of_set_18_hands_its_type_on() -> None:
+    """The onnx package calls the operator of set 18 deprecated and infers nothing about its result."""
+    case = case_of("GroupNormalization", 18)
+    made = model_of(case, "float32")
+    made.graph.node[0].output[0] = "middle"
+    made.graph.node.append(helper.make_node("ReduceMax", ["middle"], ["y"], name="after", keepdims=0))
+    made.graph.output[0].type.tensor_type.shape.ClearField("dim")
+    feeds = feeds_of(case, "float32")
+    plan = plan_model(made, target("trn1"))
+    assert [row.disposition for row in plan.program.ledger] == ["rewritten", "emitted"]
+    assert verify(plan.model, plan.program, feeds).ok
+
+
+LONG = (
+    ("a2a3", (2, 5000), "TROWMAX + TROWEXPANDEXPDIF + TROWSUM + TROWEXPANDDIV", "elements are folded in parts"),
+    ("trn1", (1, 20_000), "tensor_reduce (free-axis) + reciprocal", "in 128 parts, folded again"),
+)
+
+
+@pytest.mark.parametrize(("name", "shape", "route", "remark"), LONG)
+def test_rows_too_long_for_one_tile_or_partition_are_divided(name, shape, route, remark) -> None:
+    case = Case("Softmax", 13, {"x": shape}, softmax)
+    plan = plan_model(model_of(case, "float32"), target(name))
+    feeds = feeds_of(case, "float32")
+    result = verify(plan.model, plan.program, feeds)
+    assert result.ok
+    close(result.outputs["y"], softmax(feeds["x"].astype(np.float64)), "float32")
+    row = plan.program.ledger.row("n")
+    assert row.route == route
+    assert remark in row.reason
+    assert len(set(row.reason.split("; "))) == len(row.reason.split("; "))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("shape", [(3, 1), (1, 1, 1), (1,)])
+def test_rows_of_one_element(shape: tuple[int, ...], name: str) -> None:
+    case = Case("Softmax", 13, {"x": shape}, softmax)
+    made = lf.compile(model_of(case, "float32"), target=name).run(feeds_of(case, "float32"))
+    np.testing.assert_array_equal(made["y"], np.ones(shape))

@@ -16,7 +16,7 @@ import numpy as np
 
 from lanefold.frontends.onnx.exact import UNIT, elements, rounded_to, spacing
 from lanefold.frontends.onnx.pieces import LegPiece
-from lanefold.ops import ArgReduce, Pool, Reduce, Softmax, TopK
+from lanefold.ops import ArgReduce, Expand, Pool, Reduce, Softmax, TopK
 from lanefold.ops.groups import divisors, folded
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -124,6 +124,8 @@ def _explainer(case: Case) -> Callable[[Case], Marks]:
         return _search
     if isinstance(op, Softmax):
         return _softmax
+    if isinstance(op, Expand):
+        return _spread
     if not isinstance(op, Pool | Reduce):
         return lambda case: {}
     if op.operator in ("max", "min"):
@@ -264,6 +266,25 @@ def _softmax(case: Case) -> Marks:
     deepest = np.where(powers > 0, np.abs(shifted), 0)
     relative = (deepest + deepest.max(axis=axes, keepdims=True) + count + 8) * unit
     return {EXPONENTIALS: _near(case, exact, relative * exact + least, np.zeros(exact.shape, bool))}
+
+
+def _spread(case: Case) -> Marks:
+    """A tensor and a repeated vector: exponentials of two libraries; NaN on one side of a maximum or minimum."""
+    op = case.piece.op
+    operator = op.operator  # type: ignore[union-attr]
+    if operator not in ("exp_difference", "max", "min"):
+        return {}
+    shapes = [shape for _, shape in case.piece.operands]
+    full, vector = (np.asarray(value, np.float64).reshape(n) for value, n in zip(case.inputs, shapes, strict=True))
+    if operator != "exp_difference":
+        one = np.isnan(full) ^ np.isnan(vector)
+        return {NAN: one & (case.got.astype(np.float64) == np.where(np.isnan(full), vector, full))}
+    distance = full - vector
+    exact = np.exp(distance)
+    unit = max(UNIT[name] for name in case.accumulators)
+    least = float(ml_dtypes.finfo(case.got.dtype).smallest_normal)  # type: ignore[no-untyped-call]
+    reach = np.where(exact > 0, np.abs(distance) + 8, 0) * unit * exact + least
+    return {EXPONENTIALS: _near(case, exact, reach, np.zeros(exact.shape, bool))}
 
 
 def _search(case: Case) -> Marks:

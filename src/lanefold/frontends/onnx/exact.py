@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from lanefold.frontends.onnx.pieces import LegPiece
-from lanefold.ops import ArgReduce, Expand, Gather, Pool, Reduce, Softmax, TopK
+from lanefold.ops import ArgPool, ArgReduce, Expand, Gather, Iota, Pool, Reciprocal, Reduce, Softmax, TopK
 from lanefold.ops.groups import divisors, folded
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -36,15 +36,32 @@ def elements(op: Pool | Reduce, value: Array) -> Array:
 _COMBINE = {"add": np.add, "average": np.add, "max": np.maximum, "min": np.minimum, "mult": np.multiply}
 
 
+_CHOOSING = ("bypass", "max", "min")
+_SPREAD: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "mult": np.multiply,
+    "divide": np.divide,
+    "exp_difference": lambda full, vector: np.exp(full - vector),
+}
+
+
 def evaluate(piece: LegPiece, inputs: Sequence[Array]) -> Evaluation:
     """A leg piece in float64: folds by their definition, the rest by the evaluator of the onnx package.
 
     Integers beyond 2^53 have no float64; such inputs give a reason instead of results.
     """
     op = piece.op
-    if isinstance(op, ArgReduce | TopK | Gather | Expand):
+    if isinstance(op, Iota):
+        return Evaluation(reason="it counts and rounds nothing")
+    if isinstance(op, ArgPool | ArgReduce | TopK | Gather) or (isinstance(op, Expand) and op.operator in _CHOOSING):
         return Evaluation(reason="it chooses among its inputs and rounds nothing")
     with np.errstate(all="ignore"):
+        if isinstance(op, Reciprocal):
+            return Evaluation((1 / inputs[0].astype(np.float64),))
+        if isinstance(op, Expand):
+            full, vector = (value.astype(np.float64) for value in inputs)
+            return Evaluation((_SPREAD[op.operator](full.reshape(op.input_shape), vector.reshape(op.vector_shape)),))
         if isinstance(op, Softmax):
             return Evaluation((_softmax(op, inputs[0]),))
         if not isinstance(op, Pool | Reduce) or op.operator not in _COMBINE:

@@ -8,10 +8,12 @@ import onnx
 from onnx import helper, shape_inference
 
 from lanefold.diagnostics import LanefoldError
-from lanefold.frontends.onnx.nodes import Node
+from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node
 from lanefold.ops import PoolShape, pool_shape, resolve_pads
 
 _SHAPED = frozenset({"MaxPool", "AveragePool", "LpPool"})
+_KEEPS_TYPE = frozenset({"GroupNormalization"})
+"""Operators without inference of their own in some operator sets, whose result has the type of their first input."""
 _WINDOW = frozenset({"auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"})
 
 
@@ -26,11 +28,15 @@ def infer(proto: onnx.ModelProto, nodes: Sequence[Node]) -> onnx.ModelProto:
     del bare.graph.value_info[:]
     for value in bare.graph.output:
         value.ClearField("type")
+    kept = [node for node in nodes if node.op_type in _KEEPS_TYPE and node.proto.domain in DEFAULT_DOMAINS]
+    for node in kept:
+        copy = helper.make_node("Identity", node.proto.input[:1], node.proto.output[:1])
+        bare.graph.node[node.index].CopyFrom(copy)
     inferred = shape_inference.infer_shapes(bare, data_prop=True)
     doubtful = [node for node in nodes if _is_doubtful(node)]
     while _settle(bare, doubtful, _extents(inferred)):
         inferred = shape_inference.infer_shapes(bare, data_prop=True)
-    for node in doubtful:
+    for node in (*doubtful, *kept):
         inferred.graph.node[node.index].CopyFrom(node.proto)
     _add_written(inferred, proto)
     return inferred

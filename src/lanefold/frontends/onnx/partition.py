@@ -177,6 +177,7 @@ def _take(model: Model, lowered: _Lowered, node: Node, parts: Parts, codes: Mapp
     whole = len(parts.pieces) == 1
     as_is = whole and all(getattr(code.op, "element", "identity") == "identity" for code in codes.values())
     made = codes.values()
+    remarks = [each for note in (parts.note, *(code.note for code in made)) for each in note.split("; ") if each]
     lowered.rows.append(
         LedgerRow(
             node=node.name,
@@ -187,7 +188,7 @@ def _take(model: Model, lowered: _Lowered, node: Node, parts: Parts, codes: Mapp
             bundles=sum(code.bundles for code in made),
             bytes=sum(code.size for code in made),
             cycles=total([row for code in made for row in code.cost()]),
-            reason="; ".join(dict.fromkeys([parts.note, *(code.note for code in made if code.note)])),
+            reason="; ".join(dict.fromkeys(remarks)),
             steps=() if whole else tuple(_told(piece, codes) for piece in parts.pieces),
         )
     )
