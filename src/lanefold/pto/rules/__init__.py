@@ -31,5 +31,7 @@ def check(
     """
     if form is not None:
         arguments.text("check", "form", form, sorted({each.name for row in OPERATIONS.values() for each in row.forms}))
+    if is_binary is not None:
+        arguments.flag("check", "is_binary", is_binary)
     call: Call = make_call(op, operands, target=target, form=form, is_binary=is_binary)
     return [*check_call(call), *alias_note(op)]
