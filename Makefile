@@ -36,6 +36,7 @@ docs: .venv/.dev
 	$(BIN)/python tools/make_rule_pages.py
 	$(BIN)/python tools/make_table_pages.py
 	$(BIN)/python tools/make_cost_page.py
+	$(BIN)/python tools/make_operator_page.py
 	$(BIN)/python tools/make_conformance_page.py
 
 clean:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("tool", ["make_table_pages.py", "make_cost_page.py"])
+@pytest.mark.parametrize("tool", ["make_table_pages.py", "make_cost_page.py", "make_operator_page.py"])
 def test_pages_are_current(tool: str) -> None:
     command = [sys.executable, f"tools/{tool}", "--check"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
