@@ -67,6 +67,46 @@ def test_a_reduce_in_the_reading_that_fits_it():
     assert "not zero" in text
 
 
+def test_what_a_field_means_beside_its_neighbours():
+    # The average pool of the wire format's worked example: 2 x 2 windows over a 4 x 4 map of float32.
+    found = rows(
+        tpb.explain(
+            "45100000051113120300000000100000010004000200080002000200020002000a0a8000020300000000803e"
+            "0020000001000200010001000200020001000100"
+        )
+    )
+    assert found["pool_dim"].meaning.endswith("2 × 2 = 4 elements each")
+    assert found["src.num_elem"].meaning.endswith("16 elements per partition, between bytes 0x1000 and 0x103F")
+    assert found["dst.num_elem"].meaning.endswith("4 elements per partition, between bytes 0x2000 and 0x200F")
+    assert found["semaphore_value"].meaning.endswith("the wait compares with it")
+    assert found["wait_idx"].meaning.endswith("a semaphore")
+    idle = rows(tpb.explain("6d10" + "00" * 14 + "1c300000ffff000008000100000000000a0080" + "00" * 29))
+    assert idle["semaphore_value"].meaning.endswith("not used by these modes")
+    assert idle["update_idx"].meaning.endswith("not used by this mode")
+    # Walked backwards from the last of eight keys.
+    assert idle["src.num_elem"].meaning.endswith("8 elements per partition, between bytes 0x3000 and 0x301F")
+
+
+def test_what_contradicts_the_struct_is_told():
+    explained = tpb.explain(REDUCE, "v2", "headers")
+    assert explained.misfits == ()
+    assert explained.other is not None
+    assert explained.other.misfits == ("reduce_axis is 4", "reserved bytes from +0x25 are not zero")
+    text = explained.to_text()
+    assert "suits    reserved bytes are zero, restricted fields are legal" in text
+    assert "suits    not: reduce_axis is 4, reserved bytes from +0x25 are not zero" in text
+    assert "The same bytes with opcodes reference; the rows that differ:" in text
+    assert explained.to_dict()["misfits"] == []
+
+
+def test_opcodes_of_another_generation_are_named():
+    meaning = rows(tpb.explain("8c10" + "00" * 62, "v3"))["opcode"].meaning
+    assert meaning == (
+        "no instruction of this leg on v3 in the reference reading; TensorReduceAddBf16 on v2 with opcodes reference; "
+        "TensorReduceAddBf16 on v2 with opcodes headers"
+    )
+
+
 def test_readings_that_agree_have_no_other():
     assert tpb.explain("45" + "00" * 63).other is None
     assert tpb.explain("a0" + "00" * 63).other is None

@@ -26,8 +26,14 @@ class Detection(NamedTuple):
     def __str__(self) -> str:
         if not any(self.votes.values()):
             return f"opcodes {self.reading}: no bundle tells the readings apart, the default is used"
-        counted = ", ".join(f"{count} for {reading}" for reading, count in self.votes.items())
-        return f"opcodes {self.reading}: {counted}" + ("" if self.sure else " (contradictory stream)")
+        spoken = {reading: count for reading, count in self.votes.items() if count}
+        counted = " and ".join(_voices(count, reading) for reading, count in spoken.items())
+        return f"opcodes {self.reading}: {counted}" + ("" if self.sure else "; the stream contradicts itself")
+
+
+def _voices(count: int, reading: str) -> str:
+    """Bundles that are well formed in one reading only, a gather pair in that reading's order among them."""
+    return f"{count} bundle{'s are' if count != 1 else ' is'} well formed only with {reading}"
 
 
 def _possible(words: npt.NDArray[np.uint8], row: isa.BundleKind) -> npt.NDArray[np.bool_]:

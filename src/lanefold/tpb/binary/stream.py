@@ -134,23 +134,28 @@ def describe_descriptor(value: np.void, kind: isa.Kind, generation: isa.Generati
     """
     word = int(value["start_addr"])
     plain: dict[str, Any] = {"start_addr": word}
-    if word & isa.ADDRESS_REGISTER_BIT:
-        plain |= {"address": "register", "register": word & 0xFF}
-    elif word & isa.INDIRECT_BIT and kind is isa.Kind.MEMORY4D:
-        indirect = value.tobytes()
-        record = np.frombuffer(indirect, layout.INDIRECT20B)[0]
-        index, data = (locate(int(record[name]), generation) for name in ("index_addr", "data_addr"))
+    if word & isa.INDIRECT_BIT and kind is isa.Kind.MEMORY4D and layout.indirect_exists(generation):
+        record = np.frombuffer(value.tobytes(), layout.INDIRECT20B)[0]
         return plain | {
             "address": "indirect",
-            "index": index._asdict(),
-            "data": data._asdict(),
+            "index": _where(int(record["index_addr"]), generation),
+            "data": _where(int(record["data_addr"]), generation),
             "num_elem": int(record["num_elem"]),
         }
+    if word & isa.ADDRESS_REGISTER_BIT:
+        plain |= {"address": "register", "register": word & 0xFF}
     else:
         plain |= {"address": "immediate", **locate(word, generation)._asdict()}
     if word & isa.SHAPE_REGISTER_BIT:
         plain["address"] = "shape_register"
     return plain | {"step_elem": value["step_elem"].tolist(), "num_elem": value["num_elem"].tolist()}
+
+
+def _where(word: int, generation: isa.Generation) -> dict[str, Any]:
+    """The register or the place that an address word of an indirect record means."""
+    if word & isa.ADDRESS_REGISTER_BIT:
+        return {"register": word & 0xFF}
+    return locate(word, generation)._asdict()
 
 
 class Stream:

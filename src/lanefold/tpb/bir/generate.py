@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from lanefold.arguments import shown
@@ -32,12 +32,14 @@ class CodeGenMode(IntEnum):
 class Generated:
     """What a walk leaves behind.
 
-    ``census`` counts bundles by mnemonic in every mode; ``streams`` holds them by file name when generating,
-    ``findings`` what the check said when checking.
+    In every mode ``census`` counts bundles by mnemonic, ``opcodes`` by byte 0 and ``engines`` by engine; ``streams``
+    holds them by file name when generating, ``findings`` what the check said when checking.
     """
 
     mode: CodeGenMode
     census: dict[str, int]
+    opcodes: dict[int, int] = field(default_factory=dict)
+    engines: dict[str, int] = field(default_factory=dict)
     streams: dict[str, Stream] = field(default_factory=dict)
     findings: list[Diagnostic] = field(default_factory=list)
 
@@ -65,14 +67,18 @@ def generate(
     mode = _mode(mode)
     streams = as_module(module).streams(generation, opcodes)
     census: Counter[str] = Counter()
+    counted: Counter[int] = Counter()
     for stream in streams.values():
         census.update(stream.census())
+        counted.update(stream.words[:, 0].tolist())
+    engines = {stream.engine: len(stream) for stream in streams.values()}
+    made = Generated(mode, dict(census), dict(sorted(counted.items())), engines)
     if mode is CodeGenMode.COLLECT_OPCODES:
-        return Generated(mode, dict(census))
+        return made
     if mode is CodeGenMode.GENERATE_ISACODE:
-        return Generated(mode, dict(census), streams)
+        return replace(made, streams=streams)
     found = [finding for stream in streams.values() for finding in (check or _every_rule)(stream)]
-    return Generated(mode, dict(census), findings=found)
+    return replace(made, findings=found)
 
 
 def _every_rule(stream: Stream) -> list[Diagnostic]:

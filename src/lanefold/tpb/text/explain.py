@@ -13,6 +13,7 @@ from lanefold.numerics import alu, dtypes
 from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
 from lanefold.tpb.binary.stream import Bundle, Bytes, Stream, decode
+from lanefold.tpb.text import context
 from lanefold.tpb.text.disassemble import disassemble, scalar_text
 from lanefold.tpb.text.syntax import DESCRIPTORS, address_text, form, words
 
@@ -22,7 +23,6 @@ _Part: TypeAlias = tuple[str, int, str, str, str]
 """Name, bytes, value, meaning and source of a part of a descriptor."""
 
 _SLOTS = "XYZW"
-_DESCRIPTOR_SOURCE = "TENSOR4D descriptor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class ExplainedField:
 class Explanation:
     """What the 64 bytes of a bundle say in one generation and opcode reading.
 
-    ``fields`` cover every byte exactly once; ``other`` is the same bundle in the other reading, ``None`` where both
-    readings see the same instruction.
+    ``fields`` cover every byte exactly once; ``misfits`` say what in the bytes contradicts the instruction; ``other``
+    is the same bundle in the other reading, ``None`` where both readings see the same instruction.
     """
 
     generation: isa.Generation
@@ -62,14 +62,18 @@ class Explanation:
     source: str
     confidence: str
     fields: tuple[ExplainedField, ...]
+    misfits: tuple[str, ...] = ()
     other: Explanation | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The explanation as plain data for JSON."""
         plain: dict[str, object] = {
-            name: getattr(self, name) for name in self.__slots__ if name not in ("fields", "other", "engines")
+            name: getattr(self, name)
+            for name in self.__slots__
+            if name not in ("fields", "other", "engines", "misfits")
         }
         plain["engines"] = list(self.engines)
+        plain["misfits"] = list(self.misfits)
         plain["fields"] = [field.to_dict() for field in self.fields]
         plain["other"] = self.other.to_dict() if self.other else None
         return plain
@@ -80,17 +84,24 @@ class Explanation:
         if self.other:
             mine = {(row.offset, row.bytes, row.field, row.value) for row in self.fields}
             rows = [r for r in self.other.fields if (r.offset, r.bytes, r.field, r.value) not in mine]
-            lines += ["", *self.other._head(), "", *_table(rows)]
+            lines += ["", f"The same bytes with opcodes {self.other.opcodes}; the rows that differ:", ""]
+            lines += [*self.other._head(), "", *_table(rows)]
         return "\n".join(lines)
 
     def _head(self) -> list[str]:
         lines = [f"{self.instruction} (opcode 0x{self.opcode:02X}, {self.generation}, opcodes {self.opcodes})"]
         if self.struct:
             lines += [
-                f"  struct   {self.struct}, engines {', '.join(self.engines)}",
+                f"  struct   {self.struct}, engine{'s' * (len(self.engines) > 1)} {', '.join(self.engines)}",
                 f"  does     {self.summary}",
                 f"  means    {self.pseudo_code}",
             ]
+            suits = (
+                f"not: {', '.join(self.misfits)}"
+                if self.misfits
+                else "reserved bytes are zero, restricted fields are legal"
+            )
+            lines.append(f"  suits    {suits}")
         lines.append(f"  text     {self.text}")
         lines.append(f"  source   {self.source} ({self.confidence})")
         return lines
@@ -148,6 +159,7 @@ def _explain(bundle: Bundle) -> Explanation:
         row.source if row else "Instruction table",
         row.confidence if row else isa.Confidence.CONVENTION,
         tuple(_rows(bundle)),
+        tuple(context.misfits(bundle)),
     )
 
 
@@ -182,12 +194,14 @@ def _rows(bundle: Bundle) -> Iterator[ExplainedField]:
 
 def _opcode(bundle: Bundle, field: isa.Field, raw: bytes) -> ExplainedField:
     row = bundle.row
+    other = context.elsewhere(bundle.opcode)
+    known = f"no instruction of this leg on {bundle.generation} in the {bundle.reading} reading"
     return ExplainedField(
         field.offset,
         raw.hex(),
         field.name,
         f"{bundle.mnemonic} (0x{bundle.opcode:02X})",
-        row.summary if row else f"no instruction of this leg in the {bundle.reading} reading",
+        row.summary if row else known + (f"; {other}" if other else ""),
         row.source if row else field.source,
         row.confidence if row else field.confidence,
     )
@@ -195,7 +209,7 @@ def _opcode(bundle: Bundle, field: isa.Field, raw: bytes) -> ExplainedField:
 
 def _plain(bundle: Bundle, field: isa.Field, raw: bytes) -> ExplainedField:
     if field.kind is isa.Kind.RESERVED:
-        value, meaning, confidence = _reserved(raw), field.meaning, str(field.confidence)
+        value, meaning, confidence = _reserved(raw), "reserved, must be zero", str(field.confidence)
     elif field.count > 1:
         value = str(bundle.record[field.name].tolist())
         meaning, confidence = field.meaning, str(field.confidence)
@@ -203,6 +217,8 @@ def _plain(bundle: Bundle, field: isa.Field, raw: bytes) -> ExplainedField:
         signed = field.kind in (isa.Kind.I16, isa.Kind.I32)
         number = int.from_bytes(raw, "little", signed=signed)
         value, meaning, confidence = _member(field, number, bundle.generation)
+        if extra := context.note(bundle, field.name):
+            meaning += f"{', ' if ':' in meaning else ': '}{extra}"
     return ExplainedField(field.offset, raw.hex(), field.name, value, meaning, field.source, confidence)
 
 
@@ -241,10 +257,8 @@ def _weaker(one: str, other: str) -> str:
 def _descriptor(bundle: Bundle, field: isa.Field, raw: bytes) -> Iterator[ExplainedField]:
     word = int.from_bytes(raw[:4], "little")
     may = field.kind is isa.Kind.MEMORY4D and layout.indirect_exists(bundle.generation)
-    if may and word & isa.INDIRECT_BIT:
-        parts = _indirect(raw, bundle.generation)
-    else:
-        parts = _static(field, raw, bundle.generation)
+    indirect = may and word & isa.INDIRECT_BIT
+    parts = _indirect(raw, bundle.generation) if indirect else _static(bundle, field, raw)
     offset = field.offset
     for name, size, value, meaning, source in parts:
         start = offset - field.offset
@@ -253,16 +267,17 @@ def _descriptor(bundle: Bundle, field: isa.Field, raw: bytes) -> Iterator[Explai
         offset += size
 
 
-def _static(field: isa.Field, raw: bytes, generation: isa.Generation) -> tuple[_Part, ...]:
+def _static(bundle: Bundle, field: isa.Field, raw: bytes) -> tuple[_Part, ...]:
     slots = DESCRIPTORS[field.kind]
     steps = np.frombuffer(raw, "<i2", slots, 4).tolist()
     nums = np.frombuffer(raw, "<u2", slots, 4 + 2 * slots).tolist()
-    address = address_text(int.from_bytes(raw[:4], "little"), generation)
-    letters = ", ".join(_SLOTS[:slots])
+    address = address_text(int.from_bytes(raw[:4], "little"), bundle.generation)
+    letters, source = ", ".join(_SLOTS[:slots]), f"TENSOR{slots}D descriptor"
+    reach = context.reach(bundle, field.name, steps, nums)
     return (
-        ("start_addr", 4, address, f"first element; {field.meaning}", "ADDR4 address word"),
-        ("step_elem", 2 * slots, str(steps), f"steps in elements of {letters}, innermost first", _DESCRIPTOR_SOURCE),
-        ("num_elem", 2 * slots, str(nums), f"element counts of {letters}", _DESCRIPTOR_SOURCE),
+        ("start_addr", 4, address, f"{field.meaning}: first element", "ADDR4 address word"),
+        ("step_elem", 2 * slots, str(steps), f"steps of {letters}, innermost first, in elements", source),
+        ("num_elem", 2 * slots, str(nums), f"element counts of {letters}: {reach}", source),
     )
 
 
@@ -276,7 +291,7 @@ def _indirect(raw: bytes, generation: isa.Generation) -> tuple[_Part, ...]:
         ("index_addr", 4, index, "first index (indirect record)", source),
         ("data_addr", 4, data, "data that the indices address", source),
         ("num_elem", 2, str(int(record["num_elem"])), "number of indices", source),
-        ("reserved", len(reserved), _reserved(reserved), "zero", source),
+        ("reserved", len(reserved), _reserved(reserved), "reserved, must be zero", source),
     )
 
 
