@@ -32,6 +32,10 @@ def _pair(value: Any) -> Pair:
     return wide.astype(np.float64), np.zeros(wide.shape)
 
 
+def _dtype(name: str) -> np.dtype:
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
 def _info(dtype: np.dtype) -> Any:
     return ml_dtypes.finfo(dtype)
 
@@ -177,7 +181,7 @@ class Bounds:
             return product, reach - np.abs(product) + self._growth(count) * reach
         count = folded(op, np.ones(value.shape), np.add) + 2 * (op.operator == "average")
         reach = folded(op, np.abs(value) + error, np.add)
-        limit = min(float(_info(np.dtype(getattr(ml_dtypes, n, n))).max) for n in self.accumulators)
+        limit = min(float(_info(_dtype(name)).max) for name in self.accumulators)
         slack = np.where(reach > limit, np.inf, folded(op, error, np.add) + self._growth(count) * reach)
         total = folded(op, value, np.add)
         if op.operator == "average":
@@ -276,6 +280,8 @@ def exact(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarr
     (node,) = model.graph.node
     if node.op_type in _COERCED and model.opset_import[0].version < _SINGLE_AXIS:
         return [_coerced(node, feeds["x"])]
+    if node.op_type == "LpNormalization":
+        return [_lp_normalized(node, feeds["x"])]
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     del wide.graph.value_info[:]
@@ -312,3 +318,12 @@ def _coerced(node: onnx.NodeProto, value: np.ndarray) -> np.ndarray:
     rows = int(np.prod(value.shape[:axis]))
     with np.errstate(all="ignore"):
         return _COERCED[node.op_type](value.astype(np.float64).reshape(rows, -1)).reshape(value.shape)
+
+
+def _lp_normalized(node: onnx.NodeProto, value: np.ndarray) -> np.ndarray:
+    """The quotient by the norm, which the evaluator of the onnx package takes without magnitudes for p = 1."""
+    given = {each.name: each.i for each in node.attribute}
+    axis, p, wide = given.get("axis", -1), given.get("p", 2), value.astype(np.float64)
+    with np.errstate(all="ignore"):
+        norm = np.power(np.power(np.abs(wide), p).sum(axis=axis, keepdims=True), 1 / p)
+        return np.where(norm == 0, 0.0, wide / norm)

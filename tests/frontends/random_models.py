@@ -51,7 +51,7 @@ class Draft:
     outputs: int = 1
 
 
-class Unfit(Exception):
+class UnfitError(Exception):
     """A draw that no model can have; draw again."""
 
 
@@ -264,7 +264,7 @@ def channel_normed(rng: np.random.Generator, opset: int, shape: tuple[int, ...],
     if schema.name == "GroupNormalization":
         groups = [n for n in range(1, channels + 1) if channels % n == 0]
         if not groups:
-            raise Unfit
+            raise UnfitError
         draft.attributes["num_groups"] = int(rng.choice(groups))
         extent = channels if opset >= 21 else draft.attributes["num_groups"]
     kind = numpy_type(dtype)
@@ -281,7 +281,7 @@ def mean_variance(rng: np.random.Generator, opset: int, shape: tuple[int, ...], 
 def gathered(rng: np.random.Generator, opset: int, shape: tuple[int, ...], dtype: str, schema: Any) -> Draft:
     axis = drawn_axis(rng, shape, opset >= 11)
     if not shape[axis]:
-        raise Unfit
+        raise UnfitError
     extents = tuple(int(each) for each in rng.integers(1, 4, rng.integers(0, 3)))
     low = -shape[axis] if opset >= 11 else 0
     indices = rng.integers(low, shape[axis], extents).astype(rng.choice([np.int32, np.int64]))
@@ -346,11 +346,11 @@ OPERATORS: dict[str, tuple[Recipe, tuple[int, int], float]] = {
 
 
 def drawn(rng: np.random.Generator, op_type: str = "") -> Sample:
-    """A random model; ``Unfit`` draws are drawn again."""
+    """A random model; ``UnfitError`` draws are drawn again."""
     while True:
         try:
             return _drawn(rng, op_type)
-        except Unfit:
+        except UnfitError:
             continue
 
 
@@ -373,7 +373,7 @@ def _drawn(rng: np.random.Generator, op_type: str) -> Sample:
         [node],
         "random",
         [_info(name, value) for name, value, constant in inputs if not constant],
-        [onnx.ValueInfoProto(name=name) for name in names_out],
+        [_result(op_type, name, x) for name in names_out],
         [numpy_helper.from_array(value, name) for name, value, constant in inputs if constant],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
@@ -383,10 +383,15 @@ def _drawn(rng: np.random.Generator, op_type: str) -> Sample:
     try:
         inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except Exception as error:
-        raise Unfit from error
+        raise UnfitError from error
     if not all(_reasonable(value) for value in inferred.graph.output):
-        raise Unfit
+        raise UnfitError
     return Sample(inferred, {name: value for name, value, constant in inputs if not constant}, told)
+
+
+def _result(op_type: str, name: str, x: np.ndarray) -> onnx.ValueInfoProto:
+    """An output whose type is left to inference, except where the operator has none."""
+    return _info(name, x) if op_type == "GroupNormalization" else onnx.ValueInfoProto(name=name)
 
 
 def _info(name: str, value: np.ndarray) -> onnx.ValueInfoProto:

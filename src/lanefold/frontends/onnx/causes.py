@@ -16,7 +16,7 @@ import numpy as np
 
 from lanefold.frontends.onnx.exact import UNIT, elements, rounded_to, spacing
 from lanefold.frontends.onnx.pieces import LegPiece
-from lanefold.ops import ArgReduce, Expand, Pool, Reduce, Softmax, TopK
+from lanefold.ops import ArgPool, ArgReduce, Expand, Pool, Reduce, Softmax, TopK
 from lanefold.ops.groups import divisors, folded
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,6 +28,7 @@ PRODUCTS = "order of multiplications"
 WIDENED = "widening above 2^24"
 SATURATED = "saturation"
 TIES = "ties"
+OVERFLOW = "overflow in the accumulator"
 START = "start of the maximum"
 EXPONENTIALS = "exponentials"
 
@@ -38,11 +39,16 @@ CAUSES: Mapping[str, str] = {
     PRODUCTS: "a product is multiplied in another order and rounds, or leaves the range, at other places",
     WIDENED: "integers of more than 24 bits pass through float32",
     SATURATED: "an integer beyond the range of its type is clamped by one and wrapped by the other",
+    OVERFLOW: "a sum of finite numbers leaves the range of the type that it is added up in",
     TIES: "of equal values another one's index is given",
     START: "a maximum begins at the least finite value, so that −Inf or NaN alone gives that value",
     EXPONENTIALS: "exponentials and quotients of a softmax are rounded by another library",
 }
 """The known causes and what each means."""
+
+
+NAN_COUNTERS = ("nan_dropped", "absent_keys")
+"""Counters that tell of NaN passed over; a search for NaN finds no element that equals it."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +126,8 @@ def explain(case: Case) -> Explained:
 
 def _explainer(case: Case) -> Callable[[Case], Marks]:
     op = case.piece.op
-    if isinstance(op, ArgReduce | TopK):
-        return _search
-    if isinstance(op, Softmax):
-        return _softmax
-    if isinstance(op, Expand):
-        return _spread
     if not isinstance(op, Pool | Reduce):
-        return lambda case: {}
+        return _EXPLAINERS.get(type(op), lambda case: {})
     if op.operator in ("max", "min"):
         return _extreme
     if case.inputs[0].dtype.kind in "iu":
@@ -182,14 +182,20 @@ def _sum(case: Case) -> Marks:
     # Squares of elements round once each, and an average rounds 1/N and the product.
     steps = case.count - 1 + (op.element == "square") + 2 * average  # type: ignore[union-attr]
     slack = steps * unit / np.maximum(1 - steps * unit, 1e-3) * case.magnitude / divisor
-    near = _near(case, exact, slack, case.magnitude > limit)
-    mixed = case.magnitude / case.folded(_quantum(case.values), np.minimum) > 1 / (2 * unit) * 2
-    several = case.count > 2
-    order = near & several & (mixed | ~np.isfinite(exact))
+    near = _near(case, exact, slack)
+    # The reference may add up in the type of its result, and round where float32 does not.
+    coarse = max(unit, UNIT[case.got.dtype.name])
+    mixed = case.magnitude / case.folded(_quantum(case.values), np.minimum) > 1 / coarse
+    order = near & (case.count > 2) & (mixed | ~np.isfinite(exact))
     squares = near & (op.element == "square")  # type: ignore[union-attr]
     folds = near & average & (np.frexp(divisor)[0] != 0.5)
+    endless = (case.magnitude > limit) & ~np.isfinite(case.got.astype(np.float64)) & np.isfinite(exact)
     # Where the additions are exact the fold of 1/N alone remains, which may also turn one result into its neighbour.
-    return {SCALE: folds & ~(order & _only_order(case, total, divisor)), ORDER: order | (squares & ~folds)}
+    return {
+        SCALE: folds & ~(order & _only_order(case, total, divisor)),
+        ORDER: order | (squares & ~folds),
+        OVERFLOW: endless & _hit(case, "overflow_in_accumulator", "overflow_in_operation", "overflow_in_final_cast"),
+    }
 
 
 def _only_order(case: Case, total: Array, divisor: Array) -> Array:
@@ -199,14 +205,14 @@ def _only_order(case: Case, total: Array, divisor: Array) -> Array:
     return np.asarray((scaled != case.got) & (scaled == case.wanted))
 
 
-def _near(case: Case, exact: Array, slack: Array, overflows: Array) -> Array:
-    """Cells whose result lies within the roundings of the exact one, or may leave the range on the way."""
+def _near(case: Case, exact: Array, slack: Array) -> Array:
+    """Cells whose result lies within the roundings of the exact one."""
     got = case.got.astype(np.float64)
     reach = slack + spacing(np.abs(exact) + slack, case.got.dtype)
     within = np.abs(got - exact) <= reach
     low, high = (rounded_to(edge, case.got.dtype).astype(np.float64) for edge in (exact - reach, exact + reach))
     infinite = np.isinf(got) & ((got == low) | (got == high))
-    return np.asarray(within | infinite | (got == exact) | (np.isnan(got) & np.isnan(exact)) | overflows)
+    return np.asarray(within | infinite | (got == exact) | (np.isnan(got) & np.isnan(exact)))
 
 
 def _product(case: Case) -> Marks:
@@ -220,7 +226,7 @@ def _product(case: Case) -> Marks:
     leaves = (top > float(info.max)) | (bottom < float(info.smallest_normal))
     steps = case.count - 1
     slack = steps * unit / np.maximum(1 - steps * unit, 1e-3) * np.abs(exact)
-    return {PRODUCTS: (case.count > 2) & _near(case, exact, slack, leaves)}
+    return {PRODUCTS: (case.count > 2) & (_near(case, exact, slack) | leaves)}
 
 
 _RAW: Mapping[str, Callable[[Array], Array]] = {"identity": lambda x: x, "abs": np.abs, "square": lambda x: x * x}
@@ -265,26 +271,35 @@ def _softmax(case: Case) -> Marks:
     least = float(ml_dtypes.finfo(case.got.dtype).smallest_normal)  # type: ignore[no-untyped-call]
     deepest = np.where(powers > 0, np.abs(shifted), 0)
     relative = (deepest + deepest.max(axis=axes, keepdims=True) + count + 8) * unit
-    return {EXPONENTIALS: _near(case, exact, relative * exact + least, np.zeros(exact.shape, bool))}
+    return {EXPONENTIALS: _near(case, exact, relative * exact + least)}
 
 
 def _spread(case: Case) -> Marks:
-    """A tensor and a repeated vector: exponentials of two libraries; NaN on one side of a maximum or minimum."""
+    """A tensor with a repeated vector: NaN passed over by a maximum or minimum, exponentials of another library."""
     op = case.piece.op
-    operator = op.operator  # type: ignore[union-attr]
-    if operator not in ("exp_difference", "max", "min"):
+    full, vector = (np.broadcast_to(each, case.got.shape) for each in (case.inputs[0], case.inputs[-1]))
+    if op.operator in ("max", "min"):  # type: ignore[union-attr]
+        choose = np.fmax if op.operator == "max" else np.fmin  # type: ignore[union-attr]
+        one = _nan(full) ^ _nan(vector)
+        return {NAN: _hit(case, "nan_dropped") & one & ((case.got == choose(full, vector)) | _nan(case.got))}
+    if op.operator != "exp_difference":  # type: ignore[union-attr]
         return {}
-    shapes = [shape for _, shape in case.piece.operands]
-    full, vector = (np.asarray(value, np.float64).reshape(n) for value, n in zip(case.inputs, shapes, strict=True))
-    if operator != "exp_difference":
-        one = np.isnan(full) ^ np.isnan(vector)
-        return {NAN: one & (case.got.astype(np.float64) == np.where(np.isnan(full), vector, full))}
-    distance = full - vector
-    exact = np.exp(distance)
+    exact = np.exp(full.astype(np.float64) - vector.astype(np.float64))
     unit = max(UNIT[name] for name in case.accumulators)
     least = float(ml_dtypes.finfo(case.got.dtype).smallest_normal)  # type: ignore[no-untyped-call]
-    reach = np.where(exact > 0, np.abs(distance) + 8, 0) * unit * exact + least
-    return {EXPONENTIALS: _near(case, exact, reach, np.zeros(exact.shape, bool))}
+    depth = np.where(exact > 0, np.abs(full.astype(np.float64) - vector.astype(np.float64)), 0)
+    return {EXPONENTIALS: _near(case, exact, (depth + _LIBRARY) * unit * exact + least)}
+
+
+_LIBRARY = 8
+"""Units in the last place within which the exponentials of a library lie."""
+
+
+def _placed(case: Case) -> Marks:
+    """Maxima of windows and their places: NaN passed over, which leaves a window of NaN without a place."""
+    pool = case.piece.op.pool  # type: ignore[union-attr]
+    nan = folded(pool, _nan(case.inputs[0]), np.logical_or)
+    return {NAN: _hit(case, *NAN_COUNTERS) & nan}
 
 
 def _search(case: Case) -> Marks:
@@ -293,7 +308,7 @@ def _search(case: Case) -> Marks:
     axis = op.axis  # type: ignore[union-attr]
     nan: Array = np.asarray(_nan(values).any(axis=axis, keepdims=True))
     nan = np.broadcast_to(_like(nan, case.got, axis), case.got.shape)
-    marks = {NAN: _hit(case, "nan_dropped") & nan}
+    marks = {NAN: _hit(case, *NAN_COUNTERS) & nan}
     if case.got.dtype.kind in "iu" and isinstance(op, ArgReduce | TopK):
         indices = [_like(each, values, axis).astype(np.int64) for each in (case.got, case.wanted)]
         if all(((each >= 0) & (each < values.shape[axis])).all() for each in indices):
@@ -310,3 +325,13 @@ def _like(value: Array, other: Array, axis: int) -> Array:
     if value.ndim == other.ndim:
         return value
     return np.squeeze(value, axis) if value.ndim > other.ndim else np.expand_dims(value, axis)
+
+
+_EXPLAINERS: Mapping[type, Callable[[Case], Marks]] = {
+    ArgReduce: _search,
+    TopK: _search,
+    ArgPool: _placed,
+    Expand: _spread,
+    Softmax: _softmax,
+}
+"""What explains the ops that are no plain folds."""

@@ -117,11 +117,12 @@ def _mapping(piece: LegPiece, element: str, mapped: str) -> HostPiece:
 
 
 def _fold(piece: LegPiece, op: Pool | Reduce, mapped: str) -> LegPiece:
-    """The fold of mapped elements, which are none below 0 and so their own magnitudes."""
+    """The fold of mapped elements as they are; pooling by norms has sums of magnitudes only, which floats keep."""
     node = piece.reference.nodes[-1]
     copied = onnx.NodeProto()
     copied.CopyFrom(node)
-    copied.op_type = "ReduceL1" if node.op_type == "ReduceSumSquare" else node.op_type
+    # The lowest integer is its own magnitude, so sums of magnitudes would not do for whole numbers.
+    copied.op_type = "ReduceSum" if node.op_type.startswith("Reduce") else node.op_type
     copied.input[0] = mapped
     if copied.op_type.endswith("LpPool"):
         copied = sums_magnitudes(copied)
