@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from lanefold.pto import Tile, execute, parse
+from lanefold.pto import Program, Tile, execute, parse
 
-TILES, SIDE, ROUNDS = 1000, 128, 7
+TILES, SIDE, ROUNDS = 1000, 128, 9
 FULL = f"!pto.tile<f32, {SIDE}, {SIDE}>"
 COLUMN = f"!pto.tile<loc=vec, f32, {SIDE}, 1, ColMajor, NoneBox, None, Null>"
 INDEX = COLUMN.replace("f32", "i32")
 LINE = f"!pto.tile<f32, 1, {SIDE}>"
+X = np.random.default_rng(1).standard_normal((TILES, SIDE, SIDE), np.float32)
 MATRIX, VECTOR, ROW = f"{SIDE}x{SIDE}xf32", f"{SIDE}x1xf32", f"1x{SIDE}xf32"
 
 
@@ -29,49 +31,70 @@ def program(op: str, result: str, memory: str, second: tuple[str, str] | None = 
     return "\n".join(lines)
 
 
-def best(work: Callable[[], object]) -> float:
-    """Shortest of some runs, in seconds."""
-    times = []
+def interleaved(works: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Shortest of some runs of each work in seconds; the works take turns, so that a busy moment strikes all alike."""
+    times: dict[str, float] = dict.fromkeys(works, float("inf"))
     for _ in range(ROUNDS):
-        start = time.perf_counter()
+        for name, work in works.items():
+            start = time.perf_counter()
+            work()
+            times[name] = min(times[name], time.perf_counter() - start)
+    return times
+
+
+def threaded(count: int, work: Callable[[], object]) -> Callable[[], object]:
+    """The work on so many cores."""
+
+    def run() -> None:
+        os.environ["LANEFOLD_THREADS"] = str(count)
         work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+
+    return run
+
+
+def cases() -> dict[str, tuple[str, np.ndarray | None, Callable[[], object]]]:
+    """Program text, second operand, and the same in NumPy, by operation; the first operand is ``X``."""
+    generator = np.random.default_rng(2)
+    column = generator.standard_normal((TILES, SIDE, 1), np.float32)
+    row = generator.standard_normal((TILES, 1, SIDE), np.float32)
+    wide = X.astype(np.float64)
+    per_row, per_column = (COLUMN, VECTOR), (LINE, ROW)
+    return {
+        "TROWSUM": (program("trowsum", COLUMN, VECTOR), None, lambda: X.sum(axis=2)),
+        "TROWMAX": (program("trowmax", COLUMN, VECTOR), None, lambda: X.max(axis=2)),
+        "TCOLSUM": (program("tcolsum", LINE, ROW), None, lambda: X.sum(axis=1)),
+        "TCOLMAX": (program("tcolmax", LINE, ROW), None, lambda: X.max(axis=1)),
+        "TROWARGMAX": (program("trowargmax", INDEX, f"{SIDE}x1xi32"), None, lambda: X.argmax(axis=2)),
+        "TROWEXPANDADD": (program("trowexpandadd", FULL, MATRIX, per_row), column, lambda: X + column),
+        "TCOLEXPANDMUL": (program("tcolexpandmul", FULL, MATRIX, per_column), row, lambda: X * row),
+        "TROWEXPANDEXPDIF": (program("trowexpandexpdif", FULL, MATRIX, per_row), column, lambda: np.exp(wide)),
+    }
 
 
 def main() -> None:
-    """Print one line per operation."""
-    generator = np.random.default_rng(1)
-    x = generator.standard_normal((TILES, SIDE, SIDE), np.float32)
-    column = generator.standard_normal((TILES, SIDE, 1), np.float32)
-    row = generator.standard_normal((TILES, 1, SIDE), np.float32)
-    wide = x.astype(np.float64)
-    per_row, per_column = (COLUMN, VECTOR), (LINE, ROW)
-    cases = {
-        "TROWSUM": (program("trowsum", COLUMN, VECTOR), None, lambda: x.sum(axis=2)),
-        "TROWMAX": (program("trowmax", COLUMN, VECTOR), None, lambda: x.max(axis=2)),
-        "TCOLSUM": (program("tcolsum", LINE, ROW), None, lambda: x.sum(axis=1)),
-        "TCOLMAX": (program("tcolmax", LINE, ROW), None, lambda: x.max(axis=1)),
-        "TROWARGMAX": (program("trowargmax", INDEX, f"{SIDE}x1xi32"), None, lambda: x.argmax(axis=2)),
-        "TROWEXPANDADD": (program("trowexpandadd", FULL, MATRIX, per_row), column, lambda: x + column),
-        "TCOLEXPANDMUL": (program("tcolexpandmul", FULL, MATRIX, per_column), row, lambda: x * row),
-        "TROWEXPANDEXPDIF": (program("trowexpandexpdif", FULL, MATRIX, per_row), column, lambda: np.exp(wide)),
-    }
-    print(f"{'':20}{'lanefold':>12}{'tile bytes':>14}{'NumPy':>12}")
-    for name, (text, second, numpy_work) in cases.items():
+    """Print one line per operation: time on one core and on two, tile bytes per second, NumPy on one core."""
+    lines = X.reshape(-1).view(np.int64)
+    print(f"{'':18}{'one core':>12}{'tile bytes':>14}{'two cores':>12}{'NumPy':>12}{'reading alone':>16}")
+    for name, (text, second, numpy_work) in cases().items():
         ready = parse(text)
-        arrays = {"gx": x} if second is None else {"gx": x, "gy": second}
-        ready.run(arrays)
-        ours = best(lambda ready=ready, arrays=arrays: ready.run(arrays))
-        theirs = best(numpy_work)
-        print(f"{name:20}{ours * 1e3:9.2f} ms{x.nbytes / ours / 1e9:9.1f} GB/s{theirs * 1e3:9.2f} ms")
-    tile, result = Tile(x[0]), Tile("f32", SIDE, 1, layout="DN")
-    execute("TROWSUM", result, tile)
+        arrays = {"gx": X} if second is None else {"gx": X, "gy": second}
+
+        def ours(ready: Program = ready, arrays: dict[str, np.ndarray] = arrays) -> None:
+            ready.run(arrays)
+
+        ours()
+        works = {"one": threaded(1, ours), "two": threaded(2, ours), "numpy": numpy_work}
+        # What one core reads at best: a sum of 64-bit integers.
+        found = interleaved({**works, "read": lambda: np.add.reduce(lines)})
+        rate, read = (X.nbytes / found[each] / 1e9 for each in ("one", "read"))
+        print(
+            f"{name:18}{found['one'] * 1e3:9.2f} ms{rate:9.1f} GB/s{found['two'] * 1e3:9.2f} ms"
+            f"{found['numpy'] * 1e3:9.2f} ms{read:11.1f} GB/s"
+        )
+    tile, result = Tile(X[0]), Tile("f32", SIDE, 1, layout="DN")
     count = 2000
-    start = time.perf_counter()
-    for _ in range(count):
-        execute("TROWSUM", result, tile)
-    print(f"one TROWSUM on one tile: {(time.perf_counter() - start) / count * 1e6:.1f} µs")
+    spent = interleaved({"one": lambda: [execute("TROWSUM", result, tile) for _ in range(count)]})["one"]
+    print(f"one TROWSUM on one tile: {spent / count * 1e6:.1f} µs")
 
 
 if __name__ == "__main__":

@@ -41,21 +41,25 @@ def _keys(src: Array, form: Array, keys: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _first(keys: Array) -> int:
-    """Position of the first largest key."""
-    best = keys[0]
-    for j in range(keys.size):
-        best = keys[j] if keys[j] > best else best
-    for block in range(0, keys.size, BLOCK):
-        part = keys[block : block + BLOCK]
-        hits = 0
+def _first(row: Array, sign_mask: Any, size_mask: Any, turn: Any, largest: Any, lowest: Any, zero: Any) -> Any:
+    """Position of the first largest key of a line: the first block that holds it, then its first place there."""
+    kind = row.dtype.type
+    best, at = lowest, 0
+    for block in range(0, row.size, BLOCK):
+        part = row[block : block + BLOCK]
+        here = lowest
         for j in range(part.size):
-            hits += 1 if part[j] == best else 0
-        if hits:
-            for j in range(part.size):
-                if part[j] == best:
-                    return block + j
-    return 0
+            key = kind(_key(part[j], sign_mask, size_mask, turn, largest, lowest, zero))
+            here = key if key > here else here
+        if here > best:
+            best, at = here, block
+    part = row[at : at + BLOCK]
+    first = kind(BLOCK)
+    for j in range(part.size):
+        key = kind(_key(part[j], sign_mask, size_mask, turn, largest, lowest, zero))
+        place = kind(j) if key == best else kind(BLOCK)
+        first = place if place < first else first
+    return at + first
 
 
 @njit(cache=True, nogil=True)
@@ -81,15 +85,15 @@ def _value(best: Any, src: Array, start: int, step: int, length: int, form: Arra
 @njit(cache=True, nogil=True)
 def first_along(src: Array, starts: Index, kept: int, count: int, length: int, form: Array, index: Array) -> None:
     """First index of the extreme value of every contiguous line; ``index`` is int32 [tiles, count]."""
-    size_mask, largest = form[1], form[3]
-    keys = np.empty(length, src.dtype)
+    kind = src.dtype.type
+    sign_mask, size_mask, turn, largest, lowest, zero = form[0], form[1], form[2], form[3], form[4], kind(0)
     for t in range(starts.size):
         for line in range(count):
             p = starts[t] + line * kept
+            row = src[p : p + length]
             index[t, line] = 0
-            if (src[p] & size_mask) <= largest:
-                _keys(src[p : p + length], form, keys)
-                index[t, line] = _first(keys)
+            if (row[0] & size_mask) <= largest:
+                index[t, line] = _first(row, sign_mask, size_mask, turn, largest, lowest, zero)
 
 
 @njit(cache=True, nogil=True)
@@ -161,3 +165,34 @@ def best_across(src: Array, starts: Index, folded: int, count: int, length: int,
                 best[j] = key if key > best[j] else best[j]
         for j in range(count):
             out[t, j] = _value(best[j], src, starts[t] + j, folded, length, form)
+
+
+@njit(cache=True, nogil=True)
+def f32_across(src: Array, starts: Index, folded: int, count: int, length: int, minimum: bool, out: Array) -> None:
+    """The same for f32 as it is: a comparison keeps a first NaN and the first of two zeros; other NaN lose it."""
+    whole = 1 + (length - 1) - (length - 1) % 4
+    for t in range(starts.size):
+        p = starts[t]
+        best = out[t, :count]
+        best[:] = src[p : p + count]
+        for i in range(1, whole, 4):
+            q = p + i * folded
+            s0, s1 = src[q : q + count], src[q + folded : q + folded + count]
+            s2, s3 = src[q + 2 * folded : q + 2 * folded + count], src[q + 3 * folded : q + 3 * folded + count]
+            if minimum:
+                for j in range(count):
+                    value = s0[j] if s0[j] < best[j] else best[j]
+                    value = s1[j] if s1[j] < value else value
+                    value = s2[j] if s2[j] < value else value
+                    best[j] = s3[j] if s3[j] < value else value
+            else:
+                for j in range(count):
+                    value = s0[j] if s0[j] > best[j] else best[j]
+                    value = s1[j] if s1[j] > value else value
+                    value = s2[j] if s2[j] > value else value
+                    best[j] = s3[j] if s3[j] > value else value
+        for i in range(whole, length):
+            s0 = src[p + i * folded : p + i * folded + count]
+            for j in range(count):
+                take = s0[j] < best[j] if minimum else s0[j] > best[j]
+                best[j] = s0[j] if take else best[j]

@@ -2,8 +2,8 @@
 
 Every kernel walks the tiles of one flat array. ``starts`` holds the first element of each tile; ``kept`` and ``folded``
 are the steps of the axis that stays and of the axis that goes, in elements, of which one is 1. ``*_along`` wants
-``folded`` 1 and runs eight lines side by side, because one serial sum alone waits for its own additions; ``*_across``
-wants ``kept`` 1 and advances all lines together. Results have the shape [tiles, count].
+``folded`` 1 and runs eight or sixteen lines side by side, because one serial sum alone waits for its own additions;
+``*_across`` wants ``kept`` 1 and advances all lines together. Results have the shape [tiles, count].
 """
 
 from __future__ import annotations
@@ -69,6 +69,41 @@ def _sum_eight(src: Array, p: int, kept: int, length: int, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _sum_sixteen(src: Array, p: int, kept: int, length: int, out: Array) -> None:
+    r0, r1 = src[p : p + length], src[p + kept : p + kept + length]
+    r2, r3 = src[p + 2 * kept : p + 2 * kept + length], src[p + 3 * kept : p + 3 * kept + length]
+    r4, r5 = src[p + 4 * kept : p + 4 * kept + length], src[p + 5 * kept : p + 5 * kept + length]
+    r6, r7 = src[p + 6 * kept : p + 6 * kept + length], src[p + 7 * kept : p + 7 * kept + length]
+    r8, r9 = src[p + 8 * kept : p + 8 * kept + length], src[p + 9 * kept : p + 9 * kept + length]
+    r10, r11 = src[p + 10 * kept : p + 10 * kept + length], src[p + 11 * kept : p + 11 * kept + length]
+    r12, r13 = src[p + 12 * kept : p + 12 * kept + length], src[p + 13 * kept : p + 13 * kept + length]
+    r14, r15 = src[p + 14 * kept : p + 14 * kept + length], src[p + 15 * kept : p + 15 * kept + length]
+    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = np.float32(0.0)
+    b0 = b1 = b2 = b3 = b4 = b5 = b6 = b7 = np.float32(0.0)
+    for j in range(length):
+        a0 += r0[j]
+        a1 += r1[j]
+        a2 += r2[j]
+        a3 += r3[j]
+        a4 += r4[j]
+        a5 += r5[j]
+        a6 += r6[j]
+        a7 += r7[j]
+        b0 += r8[j]
+        b1 += r9[j]
+        b2 += r10[j]
+        b3 += r11[j]
+        b4 += r12[j]
+        b5 += r13[j]
+        b6 += r14[j]
+        b7 += r15[j]
+    out[0], out[1], out[2], out[3] = a0, a1, a2, a3
+    out[4], out[5], out[6], out[7] = a4, a5, a6, a7
+    out[8], out[9], out[10], out[11] = b0, b1, b2, b3
+    out[12], out[13], out[14], out[15] = b4, b5, b6, b7
+
+
+@njit(cache=True, nogil=True)
 def _multiply_eight(src: Array, p: int, kept: int, length: int, out: Array) -> None:
     r0, r1 = src[p : p + length], src[p + kept : p + kept + length]
     r2, r3 = src[p + 2 * kept : p + 2 * kept + length], src[p + 3 * kept : p + 3 * kept + length]
@@ -92,8 +127,11 @@ def _multiply_eight(src: Array, p: int, kept: int, length: int, out: Array) -> N
 def fold_f32_along(src: Array, starts: Index, kept: int, count: int, length: int, op: int, out: Array) -> None:
     """Serial f32 sums (from +0) or products (from 1) of contiguous lines."""
     whole = count - count % 8
+    wide = count - count % 16 if op == SUM else 0
     for t in range(starts.size):
-        for line in range(0, whole, 8):
+        for line in range(0, wide, 16):
+            _sum_sixteen(src, starts[t] + line * kept, kept, length, out[t, line : line + 16])
+        for line in range(wide, whole, 8):
             if op == SUM:
                 _sum_eight(src, starts[t] + line * kept, kept, length, out[t, line : line + 8])
             else:

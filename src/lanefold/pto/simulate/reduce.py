@@ -139,7 +139,9 @@ def extreme_runner(call: Call) -> Runner:
     result_row = call.result.type.element
     result_type = numpy_type(result_row)
     bits = signed_bits(result_row)
-    form = key_form(result_row.name, call.op.operator == "min")
+    minimum = call.op.operator == "min"
+    form = key_form(result_row.name, minimum)
+    plain = result_row.name == "f32"
     line_bytes = count * length * call.source.type.element.bytes
 
     def run(blocks: dict[str, Block]) -> None:
@@ -150,7 +152,10 @@ def extreme_runner(call: Call) -> Runner:
         flat = source.flat.view(bits)
 
         def work(part: slice) -> None:
-            if folded == 1:
+            if plain and folded != 1:
+                floats = values.view(np.float32)[part]
+                extremes.f32_across(source.flat, source.starts[part], folded, count, length, minimum, floats)
+            elif folded == 1:
                 extremes.best_along(flat, source.starts[part], kept, count, length, form, values[part])
             else:
                 extremes.best_across(flat, source.starts[part], folded, count, length, form, values[part])
