@@ -20,7 +20,7 @@ from lanefold.tpb.binary.stream import as_stream
 from lanefold.tpb.machine import counting, integers, tracing
 from lanefold.tpb.machine.execute import EXECUTORS
 from lanefold.tpb.machine.options import CHOICES, NUMERICS, Options, options
-from lanefold.tpb.machine.refusals import refusals
+from lanefold.tpb.machine.refusals import stopping
 from lanefold.tpb.machine.sync import Semaphores, run_together
 from lanefold.tpb.machine.tasks import Memories, Task, element_types, tasks
 
@@ -103,7 +103,7 @@ class Machine:
         kept = self._kept.get(key)
         if kept is not None and kept[0] is memories.sbuf and kept[1] is memories.psum:
             return kept[2]
-        found = refusals(stream, self.options.legality)
+        found = stopping(stream, self.options.legality)
         if found:
             raise LanefoldError(found)
         listed = _load_first(tasks(stream, memories, self._types), stream.opcodes)

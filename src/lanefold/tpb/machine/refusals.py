@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -31,7 +32,7 @@ _MEANINGS = ("subdim", "pool_func", "reduce_op", "reduce_axis", "index_miss", "d
 """Value tables of the fields that decide what a bundle computes."""
 
 
-def refusals(stream: Stream, legality: str) -> list[Diagnostic]:
+def stopping(stream: Stream, legality: str) -> list[Diagnostic]:
     """Findings that stop a stream from being executed: of every rule (``strict``), or of the machine's own."""
     if legality == "strict":
         # What the rules only warn of still has no meaning that could be executed.
@@ -40,11 +41,21 @@ def refusals(stream: Stream, legality: str) -> list[Diagnostic]:
 
 
 def _counts(stream: Stream, severities: frozenset[Severity]) -> list[Diagnostic]:
-    def chosen(batch: Batch) -> tuple[Check, ...]:
-        return tuple(check for check in count_checks(batch.row, batch.generation) if check.rule.severity in severities)
-
-    found = findings_of(stream, chosen)
+    by_row = _checks(stream.generation, severities)
+    if not any(isa.BUNDLES[number].name in by_row for number in np.unique(stream.kinds).tolist()):
+        return []
+    found = findings_of(stream, lambda batch: by_row.get(batch.row.name, ()))
     return [replace(each, code=_COUNTS.code, severity=_COUNTS.severity, rule=_COUNTS.text) for each in found]
+
+
+@cache
+def _checks(generation: isa.Generation, severities: frozenset[Severity]) -> dict[str, tuple[Check, ...]]:
+    """The count checks with the severities given, of the instructions that have some."""
+    chosen = {
+        row.name: tuple(check for check in count_checks(row, generation) if check.rule.severity in severities)
+        for row in isa.BUNDLES
+    }
+    return {name: checks for name, checks in chosen.items() if checks}
 
 
 def _numbers(stream: Stream) -> list[Diagnostic]:
