@@ -21,6 +21,7 @@ FIRST_SET = 7
 WORK = "float32"
 """Element type of everything between the input and the outputs of a composite."""
 
+_CLIP_BY_INPUTS = 11
 _REFERENCE_SET = 18
 _FOLDS = {"add": "ReduceSum", "average": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin"}
 _SPREADS = {
@@ -131,6 +132,14 @@ class Chain:
         """A Reshape on the host."""
         extents = self.constant(f"{word}/extents", shape, "int64")
         return self.host(word, "Reshape", [source, extents], shape, dtype=dtype, into=into)
+
+    def clipped(self, word: str, source: str, shape: Sequence[int]) -> str:
+        """A Clip to finite numbers on the host, in the form of the operator set."""
+        limit = float(np.finfo(WORK).max)
+        if self.model.opset < _CLIP_BY_INPUTS:
+            return self.host(word, "Clip", [source], shape, min=-limit, max=limit)
+        bounds = [self.constant(f"{word}/{end}", value) for end, value in (("lowest", -limit), ("highest", limit))]
+        return self.host(word, "Clip", [source, *bounds], shape)
 
     def fold(
         self,

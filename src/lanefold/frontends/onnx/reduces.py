@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import ml_dtypes
-import numpy as np
-import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
+from lanefold.frontends.onnx.chains import FIRST_SET, Chain
 from lanefold.frontends.onnx.elements import CAST_SET, HALVES, WORK, wide_fold
 from lanefold.frontends.onnx.nodes import Node
 from lanefold.frontends.onnx.pieces import (
@@ -17,7 +15,6 @@ from lanefold.frontends.onnx.pieces import (
     LegPiece,
     OnHost,
     Parts,
-    Piece,
     Reference,
     Source,
     leg_source,
@@ -160,52 +157,31 @@ def _wide(node: Node, narrow: LegPiece, finish: str, dtype: str, what: str) -> P
 
 
 def _log_sum_exp(model: Model, node: Node) -> Parts | OnHost:
-    """Maximum on the leg, exp(x − maximum) on the host, sum on the leg, logarithm plus maximum on the host."""
+    """Maximum, exponentials of the distance from it, their sum, its logarithm, and the maximum again."""
     prepared = _prepared(model, node, floats_only=True)
     if isinstance(prepared, OnHost):
         return prepared
-    if model.opset < 7:
+    if model.opset < FIRST_SET:
         return OnHost(f"operator set {model.opset} cannot subtract a row's maximum from its row")
     source, axes = prepared
-    output = node.outputs[0]
-    largest, finite, shifted, exps, total, logs, kept, flat = (
-        f"{output}/{word}" for word in ("largest", "finite", "shifted", "exps", "total", "logs", "kept", "flat")
-    )
-    narrow = source.dtype in HALVES
-    work = WORK if narrow else source.dtype
-    full, base = (f"{output}/wide", f"{output}/base") if narrow else (source.name, largest)
-    fold_max = Reduce("max", source.shape, axes, True, dtype=source.dtype)
-    fold_add = replace(fold_max, operator="add", dtype=work, output_dtype=work)
     keepdims = bool(node.integer("keepdims", 1))
-    clip, constants = _clip(node, work, base, finite, model.opset)
-    pieces: list[Piece] = [_leg(node, fold_max, source.name, largest, f"{node.name}/largest")]
-    if narrow:
-        pieces += [_cast(node, "wide", source.name, full, WORK), _cast(node, "base", largest, base, WORK)]
-    pieces += [
-        clip,
-        _host(node, "Sub", [full, finite], shifted),
-        _host(node, "Exp", [shifted], exps),
-        _leg(node, fold_add, exps, total, f"{node.name}/total"),
-        _host(node, "Log", [total], logs),
-        _host(node, "Add", [logs, finite], output if keepdims and not narrow else kept),
-    ]
+    op = Reduce("max", source.shape, axes, keepdims)
+    whole = source.shape
+    small = tuple(1 if axis in op.axes else extent for axis, extent in enumerate(whole))
+    chain, output = Chain(model, node), node.outputs[0]
+    last = chain.last(output, source.dtype)
+    wide = chain.widened(source)
+    # A row of infinities gives an infinity and not NaN.
+    finite = chain.clipped("finite", chain.fold("largest", "max", wide, whole, op.axes), small)
+    powers = chain.spread("exps", "exp_difference", wide, finite, whole, small)
+    logs = chain.host("logs", "Log", [chain.fold("total", "add", powers, whole, op.axes)], small)
+    made = chain.host("kept", "Add", [logs, finite], small, into=last if keepdims else "")
     if not keepdims:
-        squeeze, more = _squeeze(node, kept, flat if narrow else output, fold_max.axes, model.opset)
-        pieces.append(squeeze)
-        constants += more
-    if narrow:
-        pieces.append(_cast(node, "narrow", kept if keepdims else flat, output, source.dtype))
-    small, whole = fold_max.output_shape, source.shape
-    flattened = tuple(extent for axis, extent in enumerate(whole) if axis not in fold_max.axes)
-    made = {full: whole, base: small} if narrow else {}
-    made |= {finite: small, shifted: whole, exps: whole, total: small, logs: small, kept: small, flat: flattened}
-    types = [(name, tensor_type(work, shape)) for name, shape in made.items()]
-    return Parts(
-        tuple(pieces),
-        f"maximum and sum over axes {list(fold_max.axes)} of {list(whole)}; Sub, Exp, Log and Add on the host"
-        + (", in float32" if narrow else ""),
-        types=((largest, tensor_type(source.dtype, small)), *types),
-        constants=tuple(constants),
+        made = chain.reshape("flat", made, op.output_shape, into=last)
+    chain.narrow(made, output, op.output_shape, source.dtype)
+    return chain.parts(
+        f"maximum and sum over axes {list(op.axes)} of {list(whole)}; Log and Add on the host"
+        + (", in float32" if source.dtype != WORK else "")
     )
 
 
@@ -213,30 +189,6 @@ def _cast(node: Node, word: str, source: str, result: str, dtype: str) -> HostPi
     name = f"{node.name}/{word}"
     element = tensor_type(dtype, ()).tensor_type.elem_type
     return HostPiece(name, node, helper.make_node("Cast", [source], [result], name=name, to=element))
-
-
-def _clip(node: Node, dtype: str, source: str, result: str, opset: int) -> tuple[HostPiece, list[onnx.TensorProto]]:
-    """A Clip to finite numbers, so that a row of infinities gives an infinity and not NaN."""
-    limit = ml_dtypes.finfo(dtype).max  # type: ignore[no-untyped-call]
-    if opset < 11:
-        return _host(node, "Clip", [source], result, min=-float(limit), max=float(limit)), []
-    names = (f"{result}/lowest", f"{result}/highest")
-    values = [
-        numpy_helper.from_array(np.asarray(value), name) for name, value in zip(names, (-limit, limit), strict=True)
-    ]
-    return _host(node, "Clip", [source, *names], result), values
-
-
-def _squeeze(
-    node: Node, source: str, result: str, axes: tuple[int, ...], opset: int
-) -> tuple[HostPiece, list[onnx.TensorProto]]:
-    """A Squeeze of the folded axes, in the form of the operator set."""
-    if opset < 13:
-        return _host(node, "Squeeze", [source], result, axes=list(axes)), []
-    name = f"{result}/axes"
-    return _host(node, "Squeeze", [source, name], result), [
-        numpy_helper.from_array(np.asarray(axes, dtype=np.int64), name)
-    ]
 
 
 REDUCES: dict[str, Callable[[Model, Node], Parts | OnHost]] = {
