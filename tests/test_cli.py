@@ -67,7 +67,7 @@ def test_compile_writes_a_program(call, tmp_path: Path) -> None:
     model = pool_model(tmp_path / "m.onnx", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     status, out, err = call("compile", model, "--target", "trn1", "-o", tmp_path / "out")
     assert (status, err) == (0, "")
-    assert "1 nodes: 1 emitted, 0 rewritten, 0 host, 0 refused" in out
+    assert "1 node: 1 emitted, 0 rewritten, 0 host, 0 refused" in out
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"program.json", "Pool.bin", "listing.s", "ledger.json"}
     assert (tmp_path / "out" / "Pool.bin").stat().st_size % 64 == 0

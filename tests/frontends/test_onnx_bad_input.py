@@ -11,7 +11,7 @@ from fake_target import FakeTarget, one_node_model
 from onnx import helper
 
 from lanefold.diagnostics import RULES, Diagnostic, LanefoldError
-from lanefold.frontends.onnx import compile_model, random_inputs, read_model
+from lanefold.frontends.onnx import compile_model, plan_model, random_inputs, read_model
 
 
 def findings(model: object, **options: object) -> tuple[Diagnostic, ...]:
@@ -108,6 +108,24 @@ def test_window_attributes(attributes: dict[str, object], code: str, ceil_mode: 
     (finding,) = findings(one_node_model("MaxPool", size, ceil_mode=ceil_mode, **attributes))
     assert finding.code == code
     assert finding.place.node == "n"
+
+
+def test_a_name_that_stands_twice_is_told() -> None:
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], name="pool", kernel_shape=[2]),
+        helper.make_node("MaxPool", ["p"], ["y"], name="pool", kernel_shape=[2]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 1, 8])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 1, 6])],
+    )
+    plan = plan_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), FakeTarget())
+    (finding,) = plan.findings
+    assert finding.code == "ONNX-NODE-NAME"
+    assert finding.message == "node 1 (MaxPool) has the name 'pool' of an earlier node; it is called MaxPool_1 here"
+    assert [row.node for row in plan.program.ledger] == ["pool", "MaxPool_1"]
 
 
 def test_open_extents_and_their_cure() -> None:

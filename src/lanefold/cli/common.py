@@ -38,6 +38,14 @@ def print_findings(findings: list[Diagnostic]) -> None:
         typer.echo(finding.to_text(), err=True)
 
 
+def announce_compilation() -> None:
+    """Says on the error stream that loops are compiled, should that be necessary: it happens once and takes a while."""
+    from lanefold.numerics.kernels.jit import on_first_compilation
+
+    line = "compiling the simulator's loops; this happens once and takes some seconds"
+    on_first_compilation(lambda: typer.echo(line, err=True))
+
+
 def read_arrays(path: Path) -> dict[str, Any]:
     """The arrays of an .npz file.
 

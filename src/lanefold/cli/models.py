@@ -13,6 +13,7 @@ from lanefold.cli.common import (
     AsJson,
     Numerics,
     Opcodes,
+    announce_compilation,
     missing_arrays,
     print_findings,
     print_json,
@@ -108,6 +109,8 @@ def run(
     from lanefold.frontends.onnx import random_inputs
     from lanefold.frontends.onnx import verify as verified
 
+    if not as_json:
+        announce_compilation()
     if model.is_dir():
         from lanefold.targets import load
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lanefold.program import Ledger, LedgerRow, Program, ProgramCost
+from lanefold.program.ledger import number_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -90,7 +91,7 @@ def ledger_parts(ledger: Ledger, *, every: bool = False) -> list[RenderableType 
     if rest and not every:
         parts.append("host: " + ", ".join(f"{op} {count}" for op, count in rest.most_common()))
     counts = ", ".join(f"{count} {name}" for name, count in ledger.counts.items())
-    parts.append(f"{len(ledger)} nodes: {counts}")
+    parts.append(f"{number_of(len(ledger), 'node')}: {counts}")
     return parts
 
 
@@ -160,11 +161,11 @@ def program_lines(program: Program) -> list[str]:
     """Size of a program, and the readings behind every number of it."""
     readings = ", ".join(f"{name} {value}" for name, value in program.target.readings.items())
     host = len(program.steps) - len(program.leg_steps)
-    size = f"{program.ledger.bundles:,} instructions"
+    size = number_of(program.ledger.bundles, "instruction")
     if program.ledger.bytes:
         size += f" of {program.ledger.bytes:,} bytes"
     return [
-        f"program: {size}, {len(program.leg_steps)} leg steps, {host} host steps",
+        f"program: {size}, {number_of(len(program.leg_steps), 'leg step')}, {number_of(host, 'host step')}",
         f"target {program.target.name}; readings: {readings}; not verified on hardware",
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -88,6 +88,22 @@ def read_nodes(proto: onnx.ModelProto, opset: int, source: str) -> tuple[Node, .
     if found:
         raise LanefoldError(found, usage=True)
     return tuple(made)
+
+
+def renamed(nodes: Sequence[Node], source: str) -> list[Diagnostic]:
+    """A warning for each node that goes by another name here than in the model, because its own is taken."""
+    return [
+        rules.NODE_NAME.finding(
+            f"node {node.index} ({node.op_type}) has the name {node.proto.name!r} of an earlier node; it is called "
+            f"{node.name} here",
+            got=repr(node.proto.name),
+            allowed="a name that no other node has",
+            cures=[f"name the node {node.name} in the model"],
+            place=Place(file=source, node=node.name),
+        )
+        for node in nodes
+        if node.proto.name not in ("", node.name)
+    ]
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:

@@ -18,7 +18,7 @@ from lanefold.frontends.onnx.edges import Array, dtype_name, fix, is_known, open
 from lanefold.frontends.onnx.examples import dims_text, examples
 from lanefold.frontends.onnx.infer import infer
 from lanefold.frontends.onnx.load import check, check_text, default_opset, first_line, load
-from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node, read_nodes
+from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node, read_nodes, renamed
 
 _FOLDABLE = frozenset(
     {
@@ -202,7 +202,7 @@ def read_model(
     declared = {v.name: v for v in (*proto.graph.value_info, *proto.graph.output)}
     read = Model(_inferred(proto, nodes, source), source, opset, nodes)
     _check_inputs(read)
-    read.findings += _declared_differently(read, declared)
+    read.findings += [*renamed(nodes, source), *_declared_differently(read, declared)]
     return read
 
 

@@ -34,6 +34,12 @@ ATTRIBUTE = Rule(
     "ONNX operators: attributes of each operator",
     usage=True,
 )
+NODE_NAME = Rule(
+    "ONNX-NODE-NAME",
+    "No two nodes of a graph have the same name; the ledger needs a name for each.",
+    "ONNX IR specification: names within a graph",
+    severity=Severity.WARNING,
+)
 SHAPE = Rule(
     "ONNX-SHAPE",
     "Every extent of every input is known before anything runs.",
