@@ -13,6 +13,7 @@ import pytest
 
 from lanefold.pto import Tile, check, execute
 from lanefold.pto.isa import OPERATIONS
+from lanefold.pto.simulate.readings import READINGS
 
 Array = np.ndarray[Any, Any]
 
@@ -87,3 +88,20 @@ def test_all_cases_are_walked(golden: Any) -> None:
     _, by_op, _ = golden
     assert set(by_op) == set(OPERATIONS)
     assert sum(len(cases) for cases in by_op.values()) == 1690
+
+
+@pytest.mark.parametrize("order", [name for name in READINGS if name != "cpu"])
+def test_the_cases_that_an_order_changes_are_published(golden: Any, order: str) -> None:
+    tiles, by_op, data = golden
+    changed: dict[tuple[str, str], tuple[int, int]] = {}
+    for op, cases in by_op.items():
+        for case in cases:
+            results, sources = tiles_of(case, tiles, data)
+            execute(op, *results, *sources, *scratch_for(case, sources), target="cpu", numerics=order)
+            alike = all(
+                same_bits(tile.valid, typed(data[key], tile.dtype))
+                for key, tile in zip(case["outputs"], results, strict=True)
+            )
+            few, all_of = changed.get((op, sources[0].dtype), (0, 0))
+            changed[op, sources[0].dtype] = (few + (not alike), all_of + 1)
+    assert {key: found for key, found in changed.items() if found[0]} == READINGS[order].changed

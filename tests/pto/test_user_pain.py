@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from lanefold.diagnostics import LanefoldError, errors
-from lanefold.pto import Tile, TileType, check, execute, parse
+from lanefold.pto import Tile, TileType, check, cost, execute, parse
 from lanefold.pto.calls import Operand
-from lanefold.pto.isa import OPERATIONS
+from lanefold.pto.isa import NAMES, OPERATIONS
 from lanefold.pto.simulate.readings import READINGS
 
 T = "!pto.tile<f32, 16, 64>"
@@ -28,6 +31,7 @@ def test_a1_orders_have_names_and_their_distance_is_reported() -> None:
     x = np.random.default_rng(1).standard_normal((9, 16, 64)).astype(np.float32)
     run = parse(text).run({"a": x}, compare=True)
     assert run.exact
+    assert "largest distance from a5-order in units of the last place: %b" in run.to_text()
     assert set(run.distances) == {"a2a3-order", "a5-order"}
     assert all(found["b"] > 0 for found in run.distances.values())
 
@@ -53,6 +57,7 @@ def test_a5_readings_list_what_they_do_not_reproduce() -> None:
     for name, row in READINGS.items():
         assert (name == "cpu") == (row.confidence == "measured")
         assert row.gaps or name == "cpu"
+        assert (row.changed == {}) == (name == "cpu")
 
 
 def test_a6_paired_sums_have_their_own_order() -> None:
@@ -64,6 +69,10 @@ def test_a6_paired_sums_have_their_own_order() -> None:
         execute("TCOLSUM", dst, src, tmp, flag, target="a2a3", numerics="a2a3-order")
         results.append(dst.valid.copy())
     assert not np.array_equal(*results)
+    shape_of = {"dtype": "f32", "rows": 63, "cols": 64, "valid_rows": 63, "valid_cols": 64}
+    for form in ("binary", "sequential"):
+        priced = cost("TCOLSUM", **shape_of, form=form, target="a2a3")
+        assert 0 < priced.terms["barriers"] < priced.cycles
 
 
 def test_a7_scratch_of_one_column_is_refused_with_the_bytes_needed() -> None:
@@ -144,7 +153,12 @@ def test_a18_operations_that_do_not_exist_are_refused() -> None:
         parse("%d = trowabssum %s : !pto.tile<f32, 16, 32> -> !pto.tile<f32, 16, 8>")
 
 
-def test_a19_the_table_has_the_public_operations() -> None:
+def test_a19_the_table_has_the_public_operations(reference_data: Path) -> None:
+    pages = [path.read_text() for path in (reference_data / "reference").glob("*.txt")]
+    (page,) = [text for text in pages if text.startswith("Reduce And Expand Instruction Set")]
+    listed = set(re.findall(r"^pto\.(t\w+)\t", page, re.MULTILINE))
+    assert listed == {row.mnemonic for row in OPERATIONS.values()}
+    assert set(re.findall(r"PTO_INST RecordEvent (T\w+)\(", page)) <= {n.upper() for n in NAMES}
     reductions = {f"T{a}{w}" for a in ("ROW", "COL") for w in ("SUM", "PROD", "MAX", "MIN", "ARGMAX", "ARGMIN")}
     words = ("", "ADD", "SUB", "MUL", "DIV", "MAX", "MIN", "EXPDIF")
     assert set(OPERATIONS) == reductions | {f"T{a}EXPAND{w}" for a in ("ROW", "COL") for w in words}
