@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
-from lanefold.program.files import write_whole
+from lanefold.program.files import said, write_whole
 
 DONE, FINDINGS, USAGE = 0, 1, 2
 """Exit statuses: done; findings (illegal, verification failed); bad usage or unreadable input."""
@@ -89,6 +89,24 @@ def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
     content = io.BytesIO()
     np.savez(content, **arrays)
     write_bytes(path, content.getvalue())
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder where there is none.
+
+    Raises:
+        LanefoldError: if the place cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise _OUTPUT.error(
+            f"{path} cannot be made a folder: {said(error)}",
+            got=str(path),
+            allowed="a folder, or a place where one may be made",
+            place=Place(file=str(path)),
+            cures=["choose another folder"],
+        ) from None
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -11,6 +11,7 @@ from lanefold.cli.common import (
     DONE,
     FINDINGS,
     AsJson,
+    make_folder,
     print_findings,
     print_json,
     read_arrays,
@@ -34,26 +35,59 @@ OpcodesOrAuto = Annotated[
 
 
 def asm(
-    program: Annotated[Path, typer.Argument(help="Assembly text.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Stream to write.")] = None,
+    program: Annotated[Path, typer.Argument(help="Assembly text, or BIR JSON (.json).")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Stream to write; for BIR JSON the folder of one stream per engine."),
+    ] = None,
     generation: GenerationOrFile = None,
     opcodes: OpcodesOrFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Assemble text into a stream of 64-byte bundles; without -o, print them as hexadecimal digits."""
+    """Turn text or BIR JSON into streams of 64-byte bundles; without -o, print them as hexadecimal digits."""
     from lanefold.frontends.streams import read_text
     from lanefold.tpb import assemble
 
+    if program.suffix == ".json":
+        _module_streams(program, output, generation, opcodes, as_json=as_json)
+        return
     stream = assemble(read_text(program), generation, opcodes)
     if output is not None:
         write_bytes(output, stream.tobytes())
-    words = [bundle.tobytes().hex() for bundle in stream] if output is None or as_json else []
+    words = _digits(stream) if output is None or as_json else []
     if as_json:
         print_json({"generation": stream.generation, "opcodes": stream.opcodes, "bundles": words})
     elif output is None:
         typer.echo("\n".join(words))
     else:
         typer.echo(f"wrote {output}: {_counted(len(stream), 'bundle')}, {stream.words.size} bytes")
+
+
+def _module_streams(
+    program: Path, output: Path | None, generation: str | None, opcodes: str | None, *, as_json: bool
+) -> None:
+    """The streams of a module, one file per engine."""
+    from lanefold.frontends.streams import machine_streams
+
+    streams = {f"{engine}.bin": stream for engine, stream in machine_streams(program, generation, opcodes).items()}
+    if output is not None:
+        make_folder(output)
+        for name, stream in streams.items():
+            write_bytes(output / name, stream.tobytes())
+    first = next(iter(streams.values()))
+    if as_json:
+        told = {name: _digits(stream) for name, stream in streams.items()}
+        print_json({"generation": first.generation, "opcodes": first.opcodes, "streams": told})
+        return
+    for name, stream in streams.items():
+        if output is None:
+            typer.echo("\n".join([f"; {name}", *_digits(stream)]))
+        else:
+            typer.echo(f"wrote {output / name}: {_counted(len(stream), 'bundle')}, {stream.words.size} bytes")
+
+
+def _digits(stream: Stream) -> list[str]:
+    return [bundle.tobytes().hex() for bundle in stream]
 
 
 def disasm(
