@@ -39,6 +39,7 @@ PAGES: dict[str, Page] = {
             "CALL": "Arguments of all calls",
             "ARRAY": "Array calls",
             "TARGET": "Targets and readings",
+            "EXPLORE": "Exploration of formats",
         },
     ),
     "rules-program": Page(

@@ -22,6 +22,7 @@ from lanefold.ops import (
     TopK,
     resolve_pads,
 )
+from lanefold.ops.checks import identity_text
 from lanefold.program import Target
 from lanefold.program.indices import warn
 from lanefold.targets import TARGETS
@@ -65,8 +66,8 @@ _CONVERSIONS = {
 """What to do with an array of another type, by NumPy kind."""
 
 
-def _value(call: str, x: object, target: Target) -> Array:
-    """The array to work on.
+def _value(call: str, x: object, target: Target, folded: str = "") -> Array:
+    """The array to work on; ``folded`` is the operator of a reduction, whose identity is told where there is nothing.
 
     Raises:
         LanefoldError: it is no array of numbers, holds no element, or has a type that no target computes with.
@@ -74,11 +75,13 @@ def _value(call: str, x: object, target: Target) -> Array:
     value = arguments.array(call, "x", x)
     place = Place(instruction=call, field="x")
     if not value.size:
+        known = folded and value.dtype.name in _TYPES
+        instead = [f"fill in the result yourself: {identity_text(folded, value.dtype.name)}"] if known else []
         raise _EMPTY.error(
             f"an array of shape {list(value.shape)} holds no element",
             got=list(value.shape),
             allowed="at least 1 element along each axis",
-            cures=[f"give an array of shape {[max(extent, 1) for extent in value.shape]}"],
+            cures=[f"give an array of shape {[max(extent, 1) for extent in value.shape]}", *instead],
             place=place,
         )
     if value.dtype.name not in _TYPES:
@@ -163,9 +166,10 @@ def reduce(
         LanefoldError: if the target has no legal form for it.
     """
     chosen = _chosen("reduce", target, readings)
-    value = _with_axes("reduce", _value("reduce", x, chosen))
+    operator = arguments.text("reduce", "op", op, REDUCE_OPERATORS)
+    value = _with_axes("reduce", _value("reduce", x, chosen, operator))
     made = Reduce(
-        arguments.text("reduce", "op", op, REDUCE_OPERATORS),
+        operator,
         value.shape,
         _axes("reduce", axis, value.ndim),
         arguments.flag("reduce", "keepdims", keepdims),

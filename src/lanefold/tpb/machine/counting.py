@@ -16,6 +16,7 @@ from lanefold.numerics.kernels import Access
 COUNTERS: dict[str, str] = {
     "nan_dropped": "NaN that a maximum, minimum or search passed over",
     "ties": "elements equal to the extreme value before them, or to a value that Max8 has taken already",
+    "foreign_extremes": "maxima and minima that are none of the elements: never, or the machine is wrong",
     "rounded_integers": "integers of 4 or 8 bytes that float32 could not hold",
     "widened_sums": "sums of integers that were rounded on their way, beyond 2^24",
     "saturated": "results that a cast clamped to the range of their type",
@@ -57,6 +58,10 @@ def _reads(
     nan = np.isnan(seen)
     found["nan_dropped"] = int((nan & ~np.isnan(running[..., -1:])).sum())
     found["ties"] = int((seen[..., 1:] == running[..., :-1]).sum())
+    best = running[..., -1]
+    # Where no element counts the start value stands; a negated result has the other sign.
+    strange = np.isfinite(best) & (np.abs(results).reshape(best.shape) != np.abs(best))
+    found["foreign_extremes"] = int(strange.sum())
     return found
 
 

@@ -24,23 +24,7 @@ _OPTION = Rule(
 class Options:
     """Choices where the documents leave one; each changes some result.
 
-    Args:
-        numerics: ``birsim`` starts maxima at the least finite value, averages in double, saturates integers and lets
-            NaN keep its slot in Max8; ``device`` starts at -Inf, averages with the scale word, wraps and drops NaN.
-        pool_sum: order of additions in a pooled sum: ``serial``, or ``lanes4`` with four running sums.
-        average_step: what `Machine.tensor_average` adds for each element after the first: ``multiply``, x times 1/N in
-            float32, or ``divide``, x divided by N.
-        accumulate: whether a TensorReduce adds what stood in its destination before, after its fold.
-        fp8_overflow: what an 8-bit float too large is written as: ``saturate`` or ``infinity`` (NaN where there is
-            none).
-        fp8_exp4: BIR type of dtype tag 14: ``float8e4`` (top 240) or ``float8_e4m3fn`` (top 448).
-        fp32r: whether float32r writes ``round`` to 11 fraction bits or ``copy`` float32.
-        match_order: whether MatchReplace8 serves equal keys by ``register`` (key 7 first) or by ``value`` (key 0
-            first).
-        nan_store: whether a NaN that reaches memory is left alone (``allow``) or an ``error``, as the simulator has it.
-        track_uninitialised: whether reads of bytes that nothing has written are errors.
-        legality: whether streams must pass every legality rule (``strict``) or only be executable (``bounds``).
-        count: whether the machine fills its counters.
+    `MEANINGS` says what each is for.
     """
 
     numerics: Literal["birsim", "device"] = "birsim"
@@ -77,6 +61,26 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "count": (False, True),
 }
 """The values of every option, the default first."""
+
+MEANINGS: dict[str, str] = {
+    "numerics": "`birsim` starts pooled maxima at the least finite value, averages in float64, clamps int32 and lets "
+    "an early NaN keep its slot in Max8; `device` starts at -Inf, averages with the scale word, wraps int32 and drops "
+    "NaN",
+    "pool_sum": "order of additions in a pooled sum: one after another, or four running sums",
+    "average_step": "what `Machine.tensor_average` adds for each element after the first: x times 1/N, or x divided by "
+    "N, both in float32",
+    "accumulate": "whether a TensorReduce adds what stood in its destination before, after its fold",
+    "fp8_overflow": "what an 8-bit float too large is written as: the greatest finite value, or infinity (NaN where "
+    "there is none)",
+    "fp8_exp4": "type of dtype tag 14: greatest value 240 or 448",
+    "fp32r": "whether float32r writes round to 11 fraction bits or copy float32",
+    "match_order": "whether MatchReplace8 serves equal keys by register (key 7 first) or by value (key 0 first)",
+    "nan_store": "whether a NaN that reaches memory is left alone, or an error as the simulator has it",
+    "track_uninitialised": "whether reads of bytes that nothing has written are errors",
+    "legality": "whether streams must pass every legality rule, or only be executable",
+    "count": "whether the machine fills its counters, at the price of time",
+}
+"""What every option is for."""
 
 
 def options(**chosen: object) -> Options:
