@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import lanefold as lf
 from lanefold.diagnostics import LanefoldError
 from lanefold.pto.cost import cost, cost_columns
+from tests.hostile import HOSTILE
 
 GOOD: dict[str, Any] = {"op": "TROWSUM", "dtype": "f32", "rows": 64, "cols": 64}
 
@@ -114,29 +115,6 @@ def test_calls_with_other_arguments(
     assert message in finding.message
     assert finding.cures[0].text.startswith(cure)
     assert "valid_rows" in finding.allowed
-
-
-class Hostile:
-    """Whatever is asked of it fails."""
-
-    def __repr__(self) -> str:
-        raise RuntimeError("no words")
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError("no array")
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("no truth")
-
-    def __eq__(self, _: object) -> bool:
-        raise RuntimeError("no equality")
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-HOSTILE = [None, True, -1, 0, 10**400, 1e300, float("nan"), "", "x", "\x00", b"x", (), [], [[1], [2, 3]], {}, object()]
-HOSTILE += [int, 3 + 4j, slice(3), np.array([]), np.array(["a", "b"]), np.zeros((2, 2)), np.float64(3), np.bool_(True)]
-HOSTILE += ["TROWSUM" * 1000, Hostile()]
 
 
 @pytest.mark.parametrize("field", [*GOOD, *OPTIONS, "tmp", "wired"])

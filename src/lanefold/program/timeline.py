@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import Rule
 from lanefold.host import HostStep
 from lanefold.program.prices import CostRow, known
@@ -238,10 +239,10 @@ def schedule(tasks: Sequence[Task], model: str, drawn: str = "high") -> Timeline
     Raises:
         LanefoldError: TIMELINE-BOUND for another word than low and high.
     """
-    if drawn not in BOUNDS:
+    if not isinstance(drawn, str) or drawn not in BOUNDS:
         raise BOUND.error(
-            f"there is no bound {drawn!r}",
-            got=repr(drawn),
+            f"there is no bound {shown(drawn)}",
+            got=shown(drawn),
             allowed=", ".join(BOUNDS),
             cures=["use high"],
         )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanefold import __version__
+from lanefold.arguments import path as path_argument
 from lanefold.diagnostics import Place
 from lanefold.program.files import write_whole
 from lanefold.pto.cost import cost
@@ -169,7 +170,7 @@ def write_plot(table: SweepTable, path: str | Path, objective: str = "") -> Path
             package that draws.
     """
     file = plot_file(path)
-    wanted = objective or table.space.spec.objective or "cycles_per_element"
+    wanted = table.chosen(objective, "cycles_per_element")
     drawn = plots(table, wanted)
     head = _head(table, wanted, drawn)
     if file.suffix == ".html":
@@ -187,7 +188,7 @@ def plot_file(path: str | Path) -> Path:
         LanefoldError: SWEEP-OUTPUT for another ending or a folder that cannot be written to, SWEEP-EXTRA without the
             package that draws.
     """
-    file = Path(path)
+    file = path_argument("write_plot", "path", path, "sweep.html")
     if file.suffix not in ENDINGS:
         raise OUTPUT.error(
             f"{file} ends in {file.suffix!r}" if file.suffix else f"{file} has no ending",

@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lanefold.arguments import path as path_argument
+from lanefold.arguments import shown
 from lanefold.diagnostics import LanefoldError, Rule
 from lanefold.sweeps.files import missing_extra, writer_of
 from lanefold.sweeps.space import Chunk, Space, resolve
@@ -29,6 +31,8 @@ WORKERS = Rule(
 SCHEDULER = Rule("SWEEP-SCHEDULER", "A scheduler answers at its address, and its workers live.", "Sweeps", usage=True)
 SAME = Rule("SWEEP-SAME-VERSION", "All workers run the version of lanefold that asks them.", "Sweeps", usage=True)
 
+MOST_WORKERS = 256
+"""Most worker processes that are started here."""
 _AHEAD = 4
 """Chunks that are handed out per worker before the first of them is back."""
 _TRIES = 10
@@ -67,7 +71,7 @@ def sweep(
     _check_workers(workers, scheduler)
     asked = read_spec(spec, objective=objective, skip_unknown=skip_unknown)
     space = resolve(asked)
-    path = Path(output) if output is not None else None
+    path = path_argument("sweep", "output", output, "sweep.csv") if output is not None else None
     write = writer_of(path) if path else None
     store = Store(space, path)
     with _bar(space, store, progress) as advance:
@@ -85,12 +89,19 @@ def sweep(
 
 
 def _check_workers(workers: int, scheduler: str) -> None:
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 0 <= workers <= MOST_WORKERS:
         raise WORKERS.error(
-            f"{workers!r} is no number of workers",
-            got=repr(workers),
-            allowed="a whole number from 0 on",
+            f"{shown(workers)} is no number of workers",
+            got=shown(workers),
+            allowed=f"a whole number from 0 to {MOST_WORKERS}; beyond that, a scheduler",
             cures=["leave it out to run in this process", "use workers=2"],
+        )
+    if not isinstance(scheduler, str):
+        raise WORKERS.error(
+            f"{shown(scheduler)} is no address of a scheduler",
+            got=shown(scheduler),
+            allowed="a text such as tcp://10.0.0.1:8786",
+            cures=["leave it out to run in this process", "use scheduler='tcp://10.0.0.1:8786'"],
         )
     if workers and scheduler:
         raise WORKERS.error(

@@ -10,9 +10,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from lanefold.arguments import path as path_argument
+from lanefold.arguments import shown
 from lanefold.diagnostics import Cure, LanefoldError, Place, Rule
+from lanefold.pto.cost.request import GREATEST_MHZ
 from lanefold.sweeps.axes import Axis, Shapes, read_shapes
 
 _SOURCE = "Sweep files"
@@ -126,10 +127,10 @@ def read_spec(source: str | Path | Mapping[str, Any], **changes: object) -> Spec
     Raises:
         LanefoldError: SWEEP-… with the key, and the line where there is one.
     """
-    changed = {key: value for key, value in changes.items() if value not in (None, "")}
+    changed = {key: value for key, value in changes.items() if not (value is None or _is_empty(value))}
     if isinstance(source, Mapping):
         return _spec({**source, **changed}, Lines(""))
-    path = Path(source)
+    path = path_argument("sweep", "spec", source, "sweep.toml")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -154,6 +155,10 @@ def read_spec(source: str | Path | Mapping[str, Any], **changes: object) -> Spec
             place=Place(file=str(path), line=line, column=column),
         ) from None
     return _spec({**data, **changed}, Lines(text, str(path)))
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, str) and not value
 
 
 def _line(text: str, number: int) -> str:
@@ -245,17 +250,12 @@ def _check_missing(data: Mapping[str, Any], lines: Lines) -> None:
 def bad_value(key: str, got: object, allowed: str, cure: str, lines: Lines) -> LanefoldError:
     """The error of a key whose value cannot be used."""
     return VALUE.error(
-        f"{key} is {_short(got)}, not {allowed}",
-        got=_short(got),
+        f"{key} is {shown(got)}, not {allowed}",
+        got=shown(got),
         allowed=allowed,
         cures=[f"write {cure}"],
         place=lines.place(key),
     )
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _shape_error(lines: Lines) -> Callable[[str, object, str, str], LanefoldError]:
@@ -291,7 +291,7 @@ class _Reader:
         items = list(value) if isinstance(value, list | tuple) else [value]
         if key in _WORDS:
             allowed = _WORDS[key]
-            if not items or any(item not in allowed for item in items):
+            if not items or any(not isinstance(item, str) or item not in allowed for item in items):
                 raise bad_value(key, value, f"one or several of {', '.join(allowed)}", f'["{allowed[0]}"]', self.lines)
         else:
             kind = _SETTINGS[key]
@@ -302,15 +302,15 @@ class _Reader:
 
     def word(self, key: str, allowed: Sequence[str]) -> str:
         value = self.data.get(key, "")
-        if value and value not in allowed:
+        if not isinstance(value, str) or (value and value not in allowed):
             raise bad_value(key, value, f"one of {', '.join(allowed)}", f'"{allowed[-1]}"', self.lines)
         return str(value)
 
     def number(self, key: str) -> float:
         value = self.data.get(key, 0.0)
-        good = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
+        good = isinstance(value, int | float) and not isinstance(value, bool) and value <= GREATEST_MHZ
         if not good or value < 0 or (key in self.data and value == 0):
-            raise bad_value(key, value, "a positive number", "1850.0", self.lines)
+            raise bad_value(key, value, f"a number above 0, up to {GREATEST_MHZ:g}", "1850.0", self.lines)
         return float(value)
 
     def whole(self, key: str, default: int) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanefold.arguments import shown
 from lanefold.diagnostics import Rule, errors
 from lanefold.sweeps.axes import Shapes
 from lanefold.sweeps.group import BOUNDS, UNKNOWN, VALIDITIES, Evaluated, Group, Shape
@@ -192,10 +193,10 @@ class SweepTable:
         Raises:
             LanefoldError: SWEEP-COLUMN if there is no such column.
         """
-        if name not in self.columns:
+        if not isinstance(name, str) or name not in self.columns:
             raise COLUMN.error(
-                f"the table has no column {name!r}",
-                got=repr(name),
+                f"the table has no column {shown(name)}",
+                got=shown(name),
                 allowed=", ".join(self.columns),
                 cures=["use one of the columns"],
             )
@@ -242,7 +243,7 @@ class SweepTable:
         Raises:
             LanefoldError: SWEEP-OBJECTIVE if there is no such number, or none is named at all.
         """
-        wanted = self._objective(objective)
+        wanted = self.chosen(objective)
         families: dict[tuple[str, str, str, str], list[int]] = {}
         for at, group in enumerate(self.space.groups):
             families.setdefault((group.op, group.dtype, group.target, group.model), []).append(at)
@@ -256,15 +257,22 @@ class SweepTable:
         """
         group = self.space.groups[at]
         names = (group.op, group.dtype, group.target, group.model)
-        return self._best(names, [at], self._objective(objective))
+        return self._best(names, [at], self.chosen(objective))
 
-    def _objective(self, objective: str) -> str:
-        wanted = objective or self.space.spec.objective
-        if wanted in OBJECTIVES:
-            return wanted
+    def chosen(self, objective: str, otherwise: str = "") -> str:
+        """What is made least: the objective, that of the sweep where it is empty, or ``otherwise``.
+
+        Raises:
+            LanefoldError: SWEEP-OBJECTIVE if there is no such number, or none is named at all.
+        """
+        wanted = objective
+        if isinstance(objective, str):
+            wanted = objective or self.space.spec.objective or otherwise
+            if wanted in OBJECTIVES:
+                return wanted
         raise OBJECTIVE.error(
-            f"{wanted!r} cannot be made least",
-            got=repr(wanted),
+            f"{shown(wanted)} cannot be made least",
+            got=shown(wanted),
             allowed=", ".join(OBJECTIVES),
             cures=["use cycles_per_element"],
         )
