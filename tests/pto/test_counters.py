@@ -133,6 +133,20 @@ def test_counters_of_an_op_are_those_of_its_own_windows(name: str) -> None:
     assert target.counters(machine)["overflow_in_accumulator"] == 4
 
 
+@pytest.mark.parametrize("name", ["cpu", "a2a3", "a5"])
+@pytest.mark.parametrize("prefer", ["row", "column"])
+def test_windows_that_no_output_reads_are_not_counted(name: str, prefer: str) -> None:
+    op = Pool("average", (1, 2, 9, 9), (3, 3), (3, 3))
+    value = np.ones(op.input_shape, np.float32)
+    # Windows over the end of a row meet both infinities, windows of the pooling never do.
+    value[0, :, :, 8], value[0, :, :, 0] = math.inf, -math.inf
+    value[0, 1, 4, 3:5] = 3e38
+    target = PtoTarget(name)
+    machine = target.machine(count=True)
+    target.lower(op, Place(), prefer).run(machine, [value])
+    assert {key: n for key, n in target.counters(machine).items() if n} == {"overflow_in_accumulator": 1}
+
+
 def test_counters_reach_the_ledger() -> None:
     value = helper.make_tensor_value_info
     graph = helper.make_graph(

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from lanefold.diagnostics import LanefoldError
+from lanefold.ops import Pool
 from lanefold.pto import Program, TileType, parse
 from lanefold.pto.isa import OPERATIONS
+from lanefold.pto.lower import lower
 from tests.pto.samples import ALL, sample
 
 STAND_IN = Path(__file__).parent / "stand_in"
@@ -42,6 +44,10 @@ def kernels() -> dict[str, str]:
     made |= {f"{op.name}-{form.name}-a2a3": sample(op, form, "a2a3").to_cpp("a2a3") for op, form in ALL}
     made["bf16"] = sample(OPERATIONS["TROWSUM"], OPERATIONS["TROWSUM"].forms[0], dtype="bf16").to_cpp()
     made["dynamic"] = dynamic().to_cpp()
+    for name in ("cpu", "a2a3", "a5"):
+        pool = Pool("average", (1, 24, 30, 30), (3, 3), (2, 2), pads=(1, 1, 1, 1))
+        for at, stage in enumerate(lower(pool, target=name).stages):
+            made[f"windows-{at}-{name}"] = stage.program.to_cpp(name)
     return made
 
 

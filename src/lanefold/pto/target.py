@@ -36,11 +36,10 @@ class PtoMachine:
     def note(self, op: Op, inputs: Sequence[Array], result: Array, counted: Mapping[str, int]) -> None:
         """Adds what an op passed over to the counters, if counting is on.
 
-        ``counted`` is what its tile operations did; they also fold what no output reads, so that the op has the last
-        word on what its own windows and groups can tell.
+        ``counted`` is what its tile operations did.
         """
         if self.count:
-            for name, amount in {**counted, **passed_over(op, inputs, result)}.items():
+            for name, amount in passed_over(op, inputs, result, counted).items():
                 self.counters[name] += amount
 
     def done(self, stage: Stage) -> None:

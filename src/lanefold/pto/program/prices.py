@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lanefold.arguments import as_integer, mapping, shown
 from lanefold.diagnostics import Place, Rule
 from lanefold.program.prices import ProgramCost
 from lanefold.pto.cost import Cost, request
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 EXTENT = Rule(
     "PTO-TIMELINE-EXTENT",
-    "A price or a timeline needs the valid extents of every tile.",
+    "A price or a timeline needs the valid extents of every tile, by the index parameters that the program has.",
     "PTO AS: index parameters",
     usage=True,
 )
@@ -68,10 +69,31 @@ def program_cost(program: Program, target: str, model: str, parameters: Mapping[
     """
     name = request.model_name(model or request.MODELS[0])
     where = request.target_of(target, name)
-    types = resolve(program, parameters)
+    types = resolve(program, known_parameters(program, parameters))
     asked = [question(program, instruction, types) for instruction in program.instructions]
     rows = tuple(cost_row(each.answer(where, name), each.pipe, each.elements) for each in asked)
     return ProgramCost(rows, name, not_priced=("the hand-over between pipes",))
+
+
+def known_parameters(program: Program, parameters: Mapping[str, int]) -> Mapping[str, int]:
+    """The values of index parameters, all of them names that the program has and whole numbers from 1 on.
+
+    Raises:
+        LanefoldError: PTO-TIMELINE-EXTENT for anything else.
+    """
+    example = ", ".join(f"{name!r}: 8" for name in program.parameters)
+    given = mapping("cost", "parameters", parameters, "a mapping of names to whole numbers", f"{{{example}}}")
+    for name, value in given.items():
+        if name not in program.parameters or not (as_integer(value) or 0) > 0:
+            known = name in program.parameters
+            raise EXTENT.error(
+                f"parameter {name} cannot be {shown(value)}" if known else f"the program has no index parameter {name}",
+                got=f"{name} = {shown(value)}",
+                allowed=", ".join(f"{each} from 1 on" for each in program.parameters) or "no parameters",
+                cures=[f"give {name} a whole number from 1 on" if known else f"leave {name} out"],
+                place=Place(field=name),
+            )
+    return given
 
 
 def question(program: Program, instruction: Instruction, types: Mapping[str, TileType]) -> Question:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lanefold.program.timeline import Region, Task, Timeline, schedule
 from lanefold.pto.cost import request
 from lanefold.pto.program.model import Compute, Instruction, Load, Program
-from lanefold.pto.program.prices import question
+from lanefold.pto.program.prices import known_parameters, question
 from lanefold.pto.program.resolve import resolve
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def timeline(
     """
     name = request.model_name(model or request.MODELS[0])
     where = request.target_of(target, name)
-    types = resolve(program, parameters or {})
+    types = resolve(program, known_parameters(program, {} if parameters is None else parameters))
     tasks = [_task(program, instruction, types, where, name) for instruction in program.instructions]
     return schedule(tasks, name, drawn)
 
