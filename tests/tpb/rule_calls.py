@@ -547,6 +547,15 @@ MACHINE_CALLS = (
         {"src__start_addr": 0},
     ),
     CallCase(
+        "TPB-MACHINE-GENERATION",
+        lambda machine: tpb.Machine(machine).run(tpb.decode(bundle("pool"), "v3")),
+        "v3",
+        "v2",
+        "the stream is for v3, the machine is a v2",
+        "run it on Machine('v3')",
+        "v3",
+    ),
+    CallCase(
         "TPB-MACHINE-COUNT",
         lambda nums: tpb.Machine("v2").run(stream(bundle("pool", **{"dst.num_elem": nums}))),
         [8, 4, 1, 1],

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,3 +222,27 @@ def test_the_reading_found_says_why(names: tuple[str, ...], told: str) -> None:
     raw = b"".join(bundle(name, "headers") for name in names)
     stream = tpb.decode(raw, "v2", "auto")
     assert str(detect_reading(stream.words, "v2")) == told
+
+
+# --------------------------------------------------------------------------------------------------- documentation
+
+PAGE = Path(__file__).parents[2] / "docs" / "bir.md"
+
+
+def test_examples_of_the_page_on_bir_json() -> None:
+    outcome = doctest.testfile(str(PAGE), module_relative=False)
+    assert outcome.attempted > 4
+    assert outcome.failed == 0
+
+
+def test_the_record_of_the_page_is_legal() -> None:
+    (text,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    place = {"type": "SB", "base": 0, "bank": 0, "dims": [128, 4096]}
+    places = {
+        "data": {**place, "addr": 0, "dtype": "bfloat16"},
+        "index": {**place, "addr": 0x4000, "dtype": "uint32"},
+        "sum": {**place, "addr": 0x8000, "dtype": "float32"},
+    }
+    made = bir.instruction(json.loads(text), places)
+    assert not [finding for finding in tpb.check(made, "v4") if finding.severity == "error"]
+    assert tpb.encode(made, "v4")[0]["src"]["num_elem"] == 64

@@ -20,7 +20,7 @@ from lanefold.tpb.binary.stream import as_stream
 from lanefold.tpb.machine import counting, integers, tracing
 from lanefold.tpb.machine.execute import EXECUTORS
 from lanefold.tpb.machine.options import CHOICES, NUMERICS, Options, options
-from lanefold.tpb.machine.refusals import stopping
+from lanefold.tpb.machine.refusals import of_generation, stopping
 from lanefold.tpb.machine.sync import Semaphores, run_together
 from lanefold.tpb.machine.tasks import Memories, Task, element_types, tasks
 
@@ -88,10 +88,13 @@ class Machine:
         execute = self._execute if trace is None else partial(self._traced, trace)
         if not isinstance(program, Mapping):
             with np.errstate(all="ignore"):
-                for task in self._prepared(as_stream(program)):
+                for task in self._prepared(of_generation(as_stream(program), self.generation)):
                     execute(task)
             return
-        prepared = {engine: self._prepared(as_stream(stream)) for engine, stream in program.items()}
+        prepared = {
+            engine: self._prepared(of_generation(as_stream(stream), self.generation))
+            for engine, stream in program.items()
+        }
         with np.errstate(all="ignore"):
             run_together(prepared, program, self.semaphores, execute)
 

@@ -28,6 +28,12 @@ _NUMBER = Rule(
     "A field holds one of the numbers that its table gives a meaning to.",
     "ISA headers: field enums",
 )
+_GENERATION = Rule(
+    "TPB-MACHINE-GENERATION",
+    "A machine executes streams of its own generation.",
+    "Generation table",
+    usage=True,
+)
 _MEANINGS = ("subdim", "pool_func", "reduce_op", "reduce_axis", "index_miss", "dtype")
 """Value tables of the fields that decide what a bundle computes."""
 
@@ -38,6 +44,22 @@ def stopping(stream: Stream, legality: str) -> list[Diagnostic]:
         # What the rules only warn of still has no meaning that could be executed.
         return stream_errors(stream) or _counts(stream, frozenset({Severity.WARNING, Severity.INFO}))
     return _numbers(stream) or _counts(stream, frozenset(Severity))
+
+
+def of_generation(stream: Stream, generation: isa.Generation) -> Stream:
+    """The stream itself, if it is of a machine's generation.
+
+    Raises:
+        LanefoldError: ``TPB-MACHINE-GENERATION`` if it is of another one.
+    """
+    if stream.generation == generation:
+        return stream
+    raise _GENERATION.error(
+        f"the stream is for {stream.generation}, the machine is a {generation}",
+        got=stream.generation,
+        allowed=generation,
+        cures=[f"run it on Machine({stream.generation!r})", f"make it for {generation}: decode or encode it anew"],
+    )
 
 
 def _counts(stream: Stream, severities: frozenset[Severity]) -> list[Diagnostic]:
