@@ -16,3 +16,10 @@ def test_pages_are_current(tool: str) -> None:
     command = [sys.executable, f"tools/{tool}", "--check"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
     assert run.returncode == 0, run.stderr
+
+
+def test_every_operator_of_the_leg_is_on_its_page() -> None:
+    from lanefold.frontends.onnx.decompose import HANDLERS
+
+    text = (ROOT / "docs" / "operators.md").read_text()
+    assert [name for name in HANDLERS if text.count(f"\n| {name} ") < 2] == []

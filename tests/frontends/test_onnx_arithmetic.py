@@ -232,3 +232,14 @@ def test_p28_a_window_too_long_for_a_search_stays_on_the_host_and_says_so() -> N
     row, _ = checked(one("MaxPool", {"x": x}, 18, outputs=("y", "i"), kernel_shape=[150, 150]), "trn1", {"x": x})
     assert row.disposition == "host"
     assert row.reason == "trn1: a window of 22500 elements of float32 is no row of one search"
+
+
+def test_saved_counts_and_places_answer_the_same(tmp_path) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 2, 6, 6)).astype(np.float32)
+    pooled = one("MaxPool", {"x": x}, 18, outputs=("y", "i"), kernel_shape=[3, 3], strides=[2, 2])
+    for number, (model, value) in enumerate(((pooled, x), (counted(0, 9, 2, "int64"), np.zeros(1, np.int64)))):
+        program = lf.compile(model, target="trn1")
+        again = lf.load(program.save(tmp_path / str(number)))
+        made = again.run({"x": value})
+        for name, result in program.run({"x": value}).items():
+            np.testing.assert_array_equal(made[name], result)

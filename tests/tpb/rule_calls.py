@@ -355,7 +355,7 @@ LOWER_CALLS = (
         Reduce("max", (4, 4), (1,)),
         Softmax((4, 4), (1,)),
         "Softmax has no lowering onto the leg",
-        "keep the node on the host",
+        "fold its maxima and sums on the leg and compute its exponentials on the host",
         Reduce("max", (4, 4), (1,)),
     ),
     CallCase(

@@ -82,10 +82,10 @@ def compile_command(
             }
         )
     else:
-        from lanefold.report.table import cost_line, files_text, ledger_parts, program_lines, show
+        from lanefold.report.table import files_text, ledger_parts, program_lines, show
 
         print_findings(findings)
-        show([*ledger_parts(plan.program.ledger, every=every), *program_lines(plan.program), cost_line(cost)])
+        show([*ledger_parts(plan.program.ledger, every=every), *program_lines(plan.program), str(cost)])
         if not stop:
             show([f"wrote {output}: {files_text(files)}", *([f"wrote {trace}"] if trace else [])])
     raise typer.Exit(FINDINGS if stop else DONE)
@@ -187,7 +187,12 @@ def route(
     ]
     columns = ("piece", "route", "", "bundles", "cycles", "why")
     show([table(f"{found.node} ({found.op_type}) on {target}", columns, cells, ("bundles", "cycles"))])
-    show([f"to make {each.name} legal: {each.against[0].cures[0].text}" for _, each in rows if each.against])
+    ways: dict[str, list[str]] = {}
+    for piece, each in rows:
+        if each.against:
+            ways.setdefault(f"to make {each.name} legal: {each.against[0].cures[0].text}", []).append(piece)
+    several = len(found.pieces) > 1
+    show([f"{way} ({', '.join(pieces)})" if several else way for way, pieces in ways.items()])
 
 
 def _candidate(piece: str, candidate: Any) -> dict[str, Any]:

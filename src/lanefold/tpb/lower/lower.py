@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.ops import ArgPool, ArgReduce, Expand, Gather, Iota, Op, Pool, Reciprocal, Reduce, TopK
+from lanefold.ops import ArgPool, ArgReduce, Expand, Gather, Iota, Op, Pool, Reciprocal, Reduce, Softmax, TopK
 from lanefold.program.prices import total
 from lanefold.tpb import isa
 from lanefold.tpb.lower.arg_pool import lower_arg_pool
@@ -34,6 +34,8 @@ RULE_PREFER = Rule("TPB-LOWER-PREFER", "A route is preferred by cost, free-axis 
 FLOATS = ("float32", "float16", "bfloat16")
 SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
 PREFERENCES = ("cost", "free-axis", "cross-lane")
+
+_DIVIDED = "fold its maxima and sums on the leg and compute its exponentials on the host"
 
 _Way = Callable[[Builder, Any], str]
 
@@ -76,7 +78,7 @@ def lower(
             got=type(op).__name__,
             allowed=", ".join(["Reduce", *(each.__name__ for each in _WAYS)]),
             place=where,
-            cures=["keep the node on the host"],
+            cures=[_DIVIDED if isinstance(op, Softmax) else "keep the node on the host"],
         )
     dtype, legal = _types(op)
     _check_dtype(dtype, legal, where)
