@@ -16,6 +16,7 @@ from lanefold.program import Program
 from lanefold.program.files import MARK, damaged, read_file, to_json
 from lanefold.program.saved import describe, op_from, restore, shared_files
 from lanefold.tpb import isa
+from lanefold.tpb.bir.module import ARCH
 from lanefold.tpb.bir.records import BUNDLES_KEY
 from lanefold.tpb.cost import MODELS
 from lanefold.tpb.document import engine_files, function, restored
@@ -25,8 +26,6 @@ from lanefold.tpb.lower.routes import Candidate, routes
 if TYPE_CHECKING:
     from lanefold.tpb.machine import Machine
 
-ARCH = {"v2": "gen2", "v3": "gen3", "v4": "gen4"}
-"""BIR module arch per generation."""
 LISTING = "listing.s"
 
 

@@ -23,6 +23,8 @@ from lanefold.tpb.instruction import Instruction
 
 ARCHITECTURES: dict[str, isa.Generation] = {"gen2": "v2", "gen3": "v3", "gen4": "v4"}
 """The generation that a module's ``arch`` names (BIR JSON record schema: module)."""
+ARCH: dict[isa.Generation, str] = {generation: arch for arch, generation in ARCHITECTURES.items()}
+"""The ``arch`` of a module for a generation."""
 STREAM_SUFFIX = ".bin"
 MOST_INSTRUCTIONS = 1 << 20
 """Instructions that the loops of a module may unroll to."""
@@ -324,13 +326,12 @@ def _known_keys(record: InstructionRecord) -> dict[str, Any]:
 
 
 def _contradiction(arch: str, known: isa.Generation) -> LanefoldError:
-    wanted = next(name for name, meant in ARCHITECTURES.items() if meant == known)
     return _ARCH.error(
         f"the module is for {arch!r}, which is {ARCHITECTURES[arch]}, and the call says {known}",
         got=f"arch {arch}, generation {known}",
         allowed=f"generation {ARCHITECTURES[arch]}, or none",
         place=Place(field="arch"),
-        cures=["leave the generation out of the call", f"write arch {wanted!r} to move the module to {known}"],
+        cures=["leave the generation out of the call", f"write arch {ARCH[known]!r} to move the module to {known}"],
     )
 
 

@@ -10,7 +10,7 @@ from lanefold.tpb import isa
 from lanefold.tpb.binary.encode import listed_instructions
 from lanefold.tpb.binary.layout import check_generation
 from lanefold.tpb.bir.form import plain
-from lanefold.tpb.bir.module import ARCHITECTURES, Module
+from lanefold.tpb.bir.module import ARCH, Module
 from lanefold.tpb.bir.operands import check_mode
 from lanefold.tpb.bir.records import (
     Block,
@@ -40,8 +40,7 @@ def from_instructions(instructions: Iterable[Instruction], generation: str = "v2
     records = [_record(instruction, places) for instruction in listed_instructions(instructions)]
     block = Block(name="block0", instructions=[*records])
     function = Function(name=MAIN_FUNCTION, allocations=[*places.sets.values()], blocks=[block])
-    arch = next(name for name, meant in ARCHITECTURES.items() if meant == known)
-    return Module(functions=[function], arch=arch, written=frozenset({"version", "attributes"}))
+    return Module(functions=[function], arch=ARCH[known], written=frozenset({"version", "attributes"}))
 
 
 class _Places:

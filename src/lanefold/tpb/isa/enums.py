@@ -119,6 +119,8 @@ BIR_AXES: dict[str, tuple[int, int]] = {
     "XYZW": (3, 5),
 }
 """Free-axis BIR axes: ordinal and wire op_dim."""
+FOLDED_SLOTS: dict[int, int] = {number: ordinal + 1 for ordinal, number in BIR_AXES.values()}
+"""How many slots, from the innermost on, an op_dim or pool_dim names."""
 BIR_CROSS_LANE_AXES: dict[str, tuple[int, int]] = {"XYZWC": (4, 0), "C": (5, 1)}
 """Cross-lane BIR axes: ordinal and wire reduce_axis."""
 BIR_POOL_FUNCTIONS: dict[str, int] = {"Max": 1, "Avg": 2}

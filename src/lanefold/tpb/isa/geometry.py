@@ -10,6 +10,11 @@ _SOURCE = (
 )
 
 
+SBUF_WINDOW = (0x0000000, 0x2000000)
+PSUM_WINDOW = (0x2000000, 0x2400000)
+"""Address windows of the two memories, end excluded, the same on all three generations."""
+
+
 def _geometry(generation: Generation, chip: str, core: str, sbuf_kib: int) -> Geometry:
     return Geometry(
         generation=generation,
@@ -20,7 +25,7 @@ def _geometry(generation: Generation, chip: str, core: str, sbuf_kib: int) -> Ge
         sbuf_stride=0x40000,
         psum_bytes=16 << 10,
         psum_stride=0x8000,
-        psum_base=0x2000000,
+        psum_base=PSUM_WINDOW[0],
         psum_bank_bytes=2048,
         quadrant=32,
         source=_SOURCE,
@@ -42,8 +47,6 @@ SHAPE_REGISTER_BIT = 0x40000000
 ADDRESS_REGISTER_BIT = 0x80000000
 """ADDR4: the address comes from a register, named in the lowest byte."""
 ADDRESS_REGISTERS = 64
-SBUF_WINDOW = (0x0000000, 0x2000000)
-PSUM_WINDOW = (0x2000000, 0x2400000)
 
 START_PARTITIONS: tuple[tuple[int, int], ...] = ((0, 128), (32, 32), (64, 64), (96, 32))
 """Legal start partitions, each with the greatest channel count from there."""

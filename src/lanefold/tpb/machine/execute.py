@@ -43,7 +43,6 @@ REDUCE_OPS = {value.number: alu.by_name(value.name) for value in isa.ENUMS["redu
 _EVERYTHING = next(value.number for value in isa.ENUMS["reduce_axis"] if value.name == "ALL")
 _SKIP_WRITE = next(value.number for value in isa.ENUMS["index_miss"] if value.name == "SKIP_WRITE")
 _POOL_MAX = isa.BIR_POOL_FUNCTIONS["Max"]
-_SUBDIMS = {value.number: len(value.name) for value in isa.ENUMS["subdim"] if value.name != "UNUSED"}
 # Operators of the integer engine that fold int32 exactly as a BIR operator does.
 _INTEGER_OPS = {
     "ADD_INT": "add",
@@ -67,7 +66,7 @@ _INTEGER_OPS = {
 
 def inner_slots(task: Task, field: str) -> int:
     """How many slots a pool_dim or op_dim names."""
-    return _SUBDIMS[task[field]]
+    return isa.FOLDED_SLOTS[task[field]]
 
 
 def is_pool_max(task: Task) -> bool:

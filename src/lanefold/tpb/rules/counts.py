@@ -145,17 +145,13 @@ def _per_fold(rule: Rule, dim_field: str) -> Check:
         return found
 
     def explain(batch: Batch, at: int) -> Explained:
-        inner = _inner_slots(int(batch.column(dim_field)[at]))
+        inner = isa.FOLDED_SLOTS.get(int(batch.column(dim_field)[at]), 0)
         nums = _nums(batch, at, "src")
         outer = nums[inner:] + [1] * inner
         wanted = int(batch.walk("src").count[at]) // int(folded(batch, dim_field)[at])
         return _mismatch(batch, at, wanted, outer, f"its source makes {wanted}: nums {nums[::-1]}, {inner} folded")
 
     return _relation(rule, "dst", ("src", "dst"), ok, explain)
-
-
-def _inner_slots(dim: int) -> int:
-    return next((ordinal + 1 for ordinal, number in isa.BIR_AXES.values() if number == dim), 0)
 
 
 def _same(rule: Rule) -> Check:

@@ -14,11 +14,6 @@ from lanefold.tpb.binary import layout
 from lanefold.tpb.binary.stream import Bundle
 from lanefold.tpb.patterns import locate
 
-_SLOTS = {number: len(name) for name, (_, number) in isa.BIR_AXES.items()}
-"""How many slots a pool_dim or op_dim names."""
-_REGISTER_MODE = 0x80
-"""Bit of a wait or update mode that makes the shared value a register number."""
-
 
 def note(bundle: Bundle, name: str) -> str:
     """What this bundle uses a field for, "" where there is nothing to add to the field's own meaning."""
@@ -42,9 +37,9 @@ def _value(bundle: Bundle) -> str:
         ("wait", isa.WAIT_NEEDS_VALUE, "the wait compares with it"),
         ("update", isa.UPDATE_NEEDS_VALUE, "the update takes it"),
     ):
-        number, _ = _mode(bundle, side)
+        number, name = _mode(bundle, side)
         if number in needing:
-            uses.append(f"{use}, a register number" if number & _REGISTER_MODE else use)
+            uses.append(f"{use}, a register number" if "_REG" in name else use)
     return " and ".join(uses) or "not used by these modes"
 
 
@@ -57,7 +52,7 @@ def _index(bundle: Bundle, side: str) -> str:
 
 
 def _folded(bundle: Bundle, name: str) -> str:
-    slots = _SLOTS.get(int(bundle.record[name]))
+    slots = isa.FOLDED_SLOTS.get(int(bundle.record[name]))
     word = int(bundle.record["src"]["start_addr"])
     indirect = word & isa.INDIRECT_BIT and layout.indirect_exists(bundle.generation)
     if slots is None or indirect or word & isa.SHAPE_REGISTER_BIT:
