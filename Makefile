@@ -27,10 +27,10 @@ lint: .venv/.dev
 	$(BIN)/mypy
 
 bench: .venv/.dev
-	$(BIN)/python benchmarks/tpb_streams.py
-	$(BIN)/python benchmarks/tpb_machine.py
-	$(BIN)/python benchmarks/pto_tiles.py
-	$(BIN)/python benchmarks/sweep.py
+	$(BIN)/python benchmarks/tpb_streams.py --markdown docs/performance.md
+	$(BIN)/python benchmarks/tpb_machine.py --markdown docs/performance.md
+	$(BIN)/python benchmarks/pto_tiles.py --markdown docs/performance.md
+	$(BIN)/python benchmarks/sweep.py --markdown docs/performance.md
 
 docs: .venv/.dev
 	$(BIN)/python tools/make_rule_pages.py

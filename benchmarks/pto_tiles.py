@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 
 import numpy as np
+from harness import Table, arguments, interleaved, publish, reading
 
 from lanefold.pto import Program, Tile, execute, parse
 
-TILES, SIDE, ROUNDS = 1000, 128, 9
+TILES, SIDE, ROUNDS = 1000, 128, 3
 FULL = f"!pto.tile<f32, {SIDE}, {SIDE}>"
 COLUMN = f"!pto.tile<loc=vec, f32, {SIDE}, 1, ColMajor, NoneBox, None, Null>"
 INDEX = COLUMN.replace("f32", "i32")
@@ -29,17 +29,6 @@ def program(op: str, result: str, memory: str, second: tuple[str, str] | None = 
     lines.append(f"%z = {op} {operands} : {types} -> {result}")
     lines.append(f"tstore %z, %gz[0, 0] : ({result}, !pto.memref<{memory}>, index, index)")
     return "\n".join(lines)
-
-
-def interleaved(works: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Shortest of some runs of each work in seconds; the works take turns, so that a busy moment strikes all alike."""
-    times: dict[str, float] = dict.fromkeys(works, float("inf"))
-    for _ in range(ROUNDS):
-        for name, work in works.items():
-            start = time.perf_counter()
-            work()
-            times[name] = min(times[name], time.perf_counter() - start)
-    return times
 
 
 def threaded(count: int, work: Callable[[], object]) -> Callable[[], object]:
@@ -72,9 +61,9 @@ def cases() -> dict[str, tuple[str, np.ndarray | None, Callable[[], object]]]:
 
 
 def main() -> None:
-    """Print one line per operation: time on one core and on two, tile bytes per second, NumPy on one core."""
-    lines = X.reshape(-1).view(np.int64)
-    print(f"{'':18}{'one core':>12}{'tile bytes':>14}{'two cores':>12}{'NumPy':>12}{'reading alone':>16}")
+    """Print one line per operation: against NumPy on one core, on one core and on two."""
+    given = arguments(__doc__).parse_args()
+    rows = []
     for name, (text, second, numpy_work) in cases().items():
         ready = parse(text)
         arrays = {"gx": X} if second is None else {"gx": X, "gy": second}
@@ -82,19 +71,25 @@ def main() -> None:
         def ours(ready: Program = ready, arrays: dict[str, np.ndarray] = arrays) -> None:
             ready.run(arrays)
 
-        ours()
         works = {"one": threaded(1, ours), "two": threaded(2, ours), "numpy": numpy_work}
-        # What one core reads at best: a sum of 64-bit integers.
-        found = interleaved({**works, "read": lambda: np.add.reduce(lines)})
-        rate, read = (X.nbytes / found[each] / 1e9 for each in ("one", "read"))
-        print(
-            f"{name:18}{found['one'] * 1e3:9.2f} ms{rate:9.1f} GB/s{found['two'] * 1e3:9.2f} ms"
-            f"{found['numpy'] * 1e3:9.2f} ms{read:11.1f} GB/s"
-        )
+        found = interleaved({**works, "read": reading(X.nbytes)}, ROUNDS)
+        ratios = [f"{found['numpy'] / found[each]:.2f}" for each in ("one", "two")]
+        times = [f"{found[each] * 1e3:.2f}" for each in ("one", "two", "numpy")]
+        rate = f"{X.nbytes / found['one'] / 1e9:.1f}"
+        rows.append((name, *ratios, *times, rate, f"{found['read'] / found['one']:.0%}"))
     tile, result = Tile(X[0]), Tile("f32", SIDE, 1, layout="DN")
     count = 2000
-    spent = interleaved({"one": lambda: [execute("TROWSUM", result, tile) for _ in range(count)]})["one"]
-    print(f"one TROWSUM on one tile: {spent / count * 1e6:.1f} µs")
+    spent = interleaved({"one": lambda: [execute("TROWSUM", result, tile) for _ in range(count)]}, ROUNDS)["one"]
+    columns = (
+        "operation", "ratio, one core", "ratio, two cores", "one core, ms", "two cores, ms", "NumPy, ms",
+        "tile bytes, GB/s", "of read bandwidth",
+    )  # fmt: skip
+    notes = [
+        f"{TILES:,} f32 tiles of {SIDE}×{SIDE}, against NumPy in one thread.",
+        "Share of read bandwidth: one core, beside a pass over the tiles that only reads.",
+        f"One TROWSUM on one tile: {spent / count * 1e6:.1f} µs.",
+    ]
+    publish(Table("pto_tiles", "PTO tiles", columns, rows, notes), given.markdown)
 
 
 if __name__ == "__main__":

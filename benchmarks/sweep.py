@@ -1,15 +1,16 @@
 """Configurations per second of sweeps on one core, by model and operation.
 
-Run from the root of the repository: ``python benchmarks/sweep.py [configurations]``. The first figure of a line is a
-first run, which also asks the rules once for every extent; the second a run with those answers at hand. ``whole`` is
-everything but the output file: reading the sweep, shapes, cost, bounds, legality; ``model`` the cost model alone.
+``python benchmarks/sweep.py [configurations] [--markdown FILE]``. The first figure of a line is a first run, which also
+asks the rules once for every extent; the second a run with those answers at hand; both are everything but the output
+file: reading the sweep, shapes, cost, bounds, legality. The last one is the cost model alone.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
+
+from harness import Table, arguments, publish
 
 import lanefold as lf
 from lanefold.pto.cost import cost_columns
@@ -35,7 +36,7 @@ def rate(count: int, work: Callable[[], object]) -> float:
     return count / (time.perf_counter() - started) / 1e6
 
 
-def line(op: str, model: str, rows: int) -> str:
+def line(op: str, model: str, rows: int) -> tuple[str, ...]:
     """The figures of one operation under one model."""
     count = rows * COLUMNS
     sweep = {
@@ -49,16 +50,19 @@ def line(op: str, model: str, rows: int) -> str:
     first, after = (rate(count, lambda: lf.sweep(sweep)) for _ in range(2))
     shape = read_spec(sweep).shapes.part(0, count)
     alone = rate(count, lambda: cost_columns(op, "f32", *shape, model=model))
-    return f"{op:14} {model:11} {first:7.2f} {after:7.2f} {alone:7.2f}"
+    return (op, model, f"{first:.2f}", f"{after:.2f}", f"{alone:.2f}")
 
 
 def main() -> None:
     """Prints a line per model and operation."""
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
-    rows = max(1, wanted // COLUMNS)
-    print(f"{rows * COLUMNS:,} configurations; millions per second: first run, next run, model alone")
-    for op, model in CASES:
-        print(line(op, model, rows))
+    parser = arguments(__doc__)
+    parser.add_argument("configurations", type=int, nargs="?", default=2_000_000)
+    given = parser.parse_args()
+    rows = max(1, given.configurations // COLUMNS)
+    columns = ("operation", "model", "first run", "next run", "model alone")
+    notes = [f"Millions of configurations per second on one core; {rows * COLUMNS:,} configurations."]
+    table = Table("sweep", "Sweeps", columns, [line(op, model, rows) for op, model in CASES], notes)
+    publish(table, given.markdown)
 
 
 if __name__ == "__main__":

@@ -1,50 +1,40 @@
-"""Speed of the TPB machine against NumPy and onnxruntime: python benchmarks/tpb_machine.py.
+"""Speed of the TPB machine against NumPy and onnxruntime: python benchmarks/tpb_machine.py [--markdown FILE].
 
-Every peer is measured in the same run, on the same data, in one thread. Ratios above 1 say how much faster the machine
-is. The last column is the share of this machine's read bandwidth that one core of the simulated machine reached.
+Every peer is measured in the same run, on the same data, in one thread, in turns with the machine. Ratios above 1 say
+how much faster the machine is. The share of read bandwidth compares with a pass of one core over as many bytes.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
+from harness import Table, Work, arguments, interleaved, publish, ratio, reading
 from onnx import helper
 
 from lanefold.numerics import kernels
 from lanefold.numerics.dtypes import by_name
 from lanefold.tpb import Access, Instruction, Machine, encode
 
-ROUNDS = 15
 LANES, WIDE = 128, 49152
 
 
 class Case(NamedTuple):
-    """One row of the table: what is done, by whom, and how many bytes it reads."""
+    """What is done, by whom, how many bytes it reads, and the ratios required on one core and on two."""
 
     name: str
     peer: str
-    ours: Callable[[], object]
-    theirs: Callable[[], object]
+    ours: Work
+    theirs: Work
     read: int
     wanted: float
-
-
-def best(work: Callable[[], object]) -> float:
-    """Shortest of some runs, in seconds."""
-    times = []
-    work()
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    two: float | None = None
 
 
 def operand(memory: str, byte: int, dtype: str, channels: int, *free: tuple[int, int]) -> Access:
@@ -135,6 +125,7 @@ def cases() -> list[Case]:
             lambda: rows.sum(axis=1),
             rows.nbytes,
             1.15,
+            2.2,
         ),
         Case(
             "TensorReduce max XY",
@@ -195,13 +186,14 @@ def cases() -> list[Case]:
     return table
 
 
-def on_cores(cores: set[int], work: Callable[[], float]) -> float:
-    """Runs something on some cores only; the loops see no others."""
+@contextmanager
+def on_cores(name: str) -> Iterator[None]:
+    """The first core for what is named so, the first two for ``two``; the loops see no others."""
     allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
+    os.sched_setaffinity(0, sorted(allowed)[: 2 if name == "two" else 1])
     kernels.threads.cache_clear()
     try:
-        return work()
+        yield
     finally:
         os.sched_setaffinity(0, allowed)
         kernels.threads.cache_clear()
@@ -222,28 +214,32 @@ def small_instruction() -> float:
         for n in range(count)
     ]
     machine, stream = Machine("v2"), encode(instructions, "v2")
-    return best(lambda: machine.run(stream)) / count
+    return interleaved({"one": lambda: machine.run(stream)}, within=on_cores)["one"] / count
+
+
+def measured(case: Case) -> tuple[str, ...]:
+    """The cells of one row."""
+    works = {"peer": case.theirs, "one": case.ours, "two": case.ours, "read": reading(case.read)}
+    found = interleaved(works, within=on_cores)
+    one, required = ratio(found["peer"] / found["one"], case.wanted)
+    two, both = ratio(found["peer"] / found["two"], case.two)
+    times = [f"{found[name] * 1e3:.3f}" for name in ("one", "two", "peer")]
+    return (case.name, case.peer, one, required, two, both, *times, f"{found['read'] / found['one']:.0%}")
 
 
 def main() -> None:
     """Print the table."""
-    everything = os.sched_getaffinity(0)
-    one = {min(everything)}
-    buffer = np.ones(64 << 20, np.uint8)
-    bandwidth = buffer.nbytes / on_cores(one, lambda: best(lambda: buffer.view(np.uint64).max()))
-    print(f"read bandwidth of one core {bandwidth / 1e9:.1f} GB/s, {len(everything)} cores")
-    print(f"{'work':28}{'against':>15}{'peer ms':>9}", end="")
-    print(f"{'1 core':>8}{'ratio':>7}{'all':>8}{'ratio':>7}{'wanted':>7}{'share':>7}")
-    for case in cases():
-        theirs = on_cores(one, lambda case=case: best(case.theirs))
-        single = on_cores(one, lambda case=case: best(case.ours))
-        every = best(case.ours)
-        share = case.read / single / bandwidth
-        print(
-            f"{case.name:28}{case.peer:>15}{theirs * 1e3:9.3f}{single * 1e3:8.3f}{theirs / single:7.2f}"
-            f"{every * 1e3:8.3f}{theirs / every:7.2f}{case.wanted:7.2f}{share:7.0%}"
-        )
-    print(f"one small instruction in a stream of 4000: {small_instruction() * 1e6:.1f} µs")
+    given = arguments(__doc__).parse_args()
+    columns = (
+        "work", "against", "ratio, one core", "required", "ratio, two cores", "required",
+        "one core, ms", "two cores, ms", "peer, ms", "of read bandwidth",
+    )  # fmt: skip
+    rows = [measured(case) for case in cases()]
+    notes = [
+        "The peer runs in one thread. Share of read bandwidth: one core, beside a pass over as many bytes.",
+        f"One small instruction in a stream of 4,000: {small_instruction() * 1e6:.1f} µs.",
+    ]
+    publish(Table("tpb_machine", "TPB machine", columns, rows, notes), given.markdown)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 import struct
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -379,3 +381,10 @@ def test_every_reading_has_a_test_and_every_choice_exists():
             assert (name, value) == ("opcodes", "headers")
         assert bool(reading.other) == bool(reading.choice)
     assert len({reading.number for reading in READINGS}) == len(READINGS)
+
+
+def test_the_examples_of_the_page_run():
+    page = Path(__file__).parents[2] / "docs" / "machine.md"
+    outcome = doctest.testfile(str(page), module_relative=False)
+    assert outcome.attempted > 4
+    assert outcome.failed == 0
