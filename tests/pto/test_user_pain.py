@@ -52,6 +52,27 @@ def test_a3_addresses_that_overrun_the_buffer() -> None:
     assert finding.cures[0].text == "place dst at 0x0, src at 0x100, tmp at 0x4100"
 
 
+def test_a3_overlaps_are_drawn_and_the_sum_of_the_tiles_is_told() -> None:
+    text = (
+        f"%x = tload %a[0, 0] : ({M}, index, index) -> {T}\npto.tassign %x, @tile(0x0)\n"
+        f"%s = trowsum %x : {T} -> {C}\npto.tassign %s, @tile(0x800)\n"
+        f"%d = trowexpandsub %x, %s : {T}, {C} -> {T}\ntstore %d, %b[0, 0] : ({T}, {M}, index, index)"
+    )
+    assert "PTO-PROGRAM-OVERLAP" in {found.code for found in parse(text).check("a2a3")}
+    assert parse(text).memory_map("a2a3").splitlines() == [
+        "local memory of a2a3: 196,608 bytes; a column per instruction",
+        "       0x0 to   0x1000  %x  #XX.",
+        "     0x800 to    0x840  %s  .XX.",
+        "            not placed  %d",
+        "  X shares bytes with another living tile",
+        "at most 8,256 bytes live together, at instruction 3 (TROWEXPANDSUB)",
+    ]
+    large = parse(text.replace("16, 64>", "512, 64>").replace("16x64", "512x64").replace("16, 1,", "512, 1,"))
+    assert "bytes more than there are" in large.memory_map("a2a3")
+    free = "\n".join(line for line in text.splitlines() if "tassign" not in line)
+    assert "X" not in parse(free).placed("a2a3").memory_map("a2a3")
+
+
 def test_a5_readings_list_what_they_do_not_reproduce() -> None:
     assert READINGS["cpu"].gaps == ()
     for name, row in READINGS.items():

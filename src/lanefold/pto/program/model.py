@@ -305,6 +305,16 @@ class Program:
 
         return place_tiles(self, target)
 
+    def memory_map(self, target: str = "cpu") -> str:
+        """A picture of local memory: tiles by address, when each lives, which overlap, and the most bytes at once.
+
+        Raises:
+            LanefoldError: PTO-TARGET-NAME.
+        """
+        from lanefold.pto.program.memory import memory_map
+
+        return memory_map(self, target)
+
     def with_scratch(self, target: str = "cpu") -> Program:
         """The program with a scratch tile wherever the C++ call has one; it is as small as the target allows."""
         from lanefold.pto.program.place import supply_scratch
