@@ -20,7 +20,6 @@ from lanefold.program.timeline import timeline
 from lanefold.pto import TileType
 from lanefold.pto.cost import calibrated, cost, cost_columns, parameters
 from lanefold.pto.program import Compute, GlobalArray, Load, Program, Store, TileSlot
-from lanefold.report.table import cost_line
 from lanefold.report.trace import trace
 from lanefold.tpb import Access, Instruction
 from lanefold.tpb.cost import price
@@ -80,7 +79,7 @@ def test_t5_unknown_instructions_leave_the_total_without_a_greatest_number() -> 
     assert whole.cycles == (known.cycles[0], math.inf)
     assert whole.ns == (known.ns[0], math.inf)
     assert whole.estimate is None
-    assert "at least 492 cycles" in cost_line(whole)
+    assert "at least 492 cycles" in str(whole)
     plain = json.loads(json.dumps(whole.to_dict(), allow_nan=False))
     assert plain["cycles"] == [known.cycles[0], None]
     assert plain["unknown"] == 4
@@ -99,7 +98,7 @@ def test_t5_a_compiled_program_of_unknown_instructions_has_no_number(model: onnx
     program = lf.compile(model, target)
     found = program.cost()
     assert found.cycles == (0.0, math.inf)
-    assert cost_line(found).startswith("cost: unknown (model calibrated; 2 instructions of unknown price)")
+    assert str(found).startswith("cost: unknown (model calibrated; 2 instructions of unknown price)")
     assert timeline(program).ns == (0.0, None)
     json.dumps(trace(program.timeline()), allow_nan=False)
 
@@ -131,10 +130,12 @@ def test_t7_every_result_names_its_model(model: onnx.ModelProto) -> None:
         assert found.model == name
         assert {row.model for row in found.rows} == {name}
         assert found.to_dict()["model"] == name
-        assert f"model {name}" in cost_line(found)
+        assert f"model {name}" in str(found)
         assert program.timeline(name).model == name
     assert kernel().cost("seed").model == "reference"
     assert "model calibrated" in str(cost("TROWSUM", "f32", 64, 64))
+    assert "model detailed" in str(lf.compile(model, "trn1").timeline("detailed"))
+    assert "model calibrated" in str(kernel().cost().rows[0])
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,8 @@ def route(
             }
         )
         return
-    from lanefold.report.table import cycles_text, show, table
+    from lanefold.program.prices import cycles_text
+    from lanefold.report.table import show, table
 
     if found.host_reason:
         show([f"{found.node} ({found.op_type}) runs on the host: {found.host_reason}"])

@@ -225,9 +225,9 @@ def cost(
     if as_json:
         print_json(priced.to_dict())
         return
-    from lanefold.report.table import cost_line, cost_parts, show
+    from lanefold.report.table import cost_parts, show
 
-    show([*cost_parts(priced), cost_line(priced)])
+    show([*cost_parts(priced), str(priced)])
 
 
 def _parameter(text: str) -> tuple[str, int]:

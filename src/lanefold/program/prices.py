@@ -60,6 +60,12 @@ class CostRow:
             return 0.0, math.inf
         return self.low / self.clock_ghz, self.high / self.clock_ghz
 
+    def __str__(self) -> str:
+        cycles = cycles_text((self.low, self.high), self.estimate)
+        known = f"{cycles} cycles, {time_text(self.ns)}; rule: {self.rule}; bound: {self.bound}"
+        said = f"unknown; {self.note}" if self.unknown and self.estimate is None else known
+        return f"{self.instruction} on {self.engine}: {said}; model {self.model}; validity: {self.validity}"
+
     def to_dict(self) -> dict[str, object]:
         """The row as plain data, with nanoseconds; a greatest number that nobody knows is None."""
         low, high = known((self.low, self.high))
@@ -144,6 +150,9 @@ class ProgramCost:
                 found[kind] = found.get(kind, 0.0) + cycles
         return found
 
+    def __str__(self) -> str:
+        return _line(self)
+
     def to_dict(self) -> dict[str, object]:
         """Rows and totals as plain data."""
         return {
@@ -168,3 +177,58 @@ def known(bounds: Sequence[float]) -> list[float | None]:
 def total(rows: Sequence[CostRow]) -> tuple[float, float]:
     """Cycles of some rows added up, least and greatest."""
     return sum(row.low for row in rows), sum(row.high for row in rows)
+
+
+def cycles_text(cycles: tuple[float, float], estimate: float | None = None) -> str:
+    """Cycles: the model's number with its bounds, a range alone, or the least where no greatest is known."""
+    low, high = (f"{each:,.0f}" for each in cycles)
+    if math.isinf(cycles[1]):
+        least = f"at least {low}" if low != "0" else "unknown"
+        return f"{estimate:,.0f} (bounds unknown)" if estimate is not None else least
+    if low == high:
+        return low
+    span = f"up to {high}" if low == "0" else f"{low} to {high}"
+    return span if estimate is None else f"{estimate:,.0f} ({span})"
+
+
+def time_text(ns: tuple[float, float]) -> str:
+    """Nanoseconds, or microseconds where they are many: a number, a range, or the least where no greatest is known."""
+    low, high = ns
+    if math.isinf(high) and low < 0.5:
+        return "unknown"
+    divisor, unit, digits = (1, "ns", 0) if (low if math.isinf(high) else high) < 1000 else (1000, "µs", 2)
+    least, greatest = (f"{each / divisor:,.{digits}f}" for each in ns)
+    if math.isinf(high):
+        return f"at least {least} {unit}"
+    if least == greatest:
+        return f"{least} {unit}"
+    return f"up to {greatest} {unit}" if low < 0.5 else f"{least} to {greatest} {unit}"
+
+
+def _line(cost: ProgramCost) -> str:
+    words = [f"model {cost.model}"]
+    if len(cost.engines) > 1:
+        words += [f"{name} {time_text(ns)}" for name, ns in cost.engines.items()]
+    if cost.unknown:
+        words.append(f"{_instructions(len(cost.unknown))} of unknown price")
+    if cost.skipped:
+        words.append(f"{_instructions(cost.skipped)} of unknown price left out")
+    detail = "; ".join(words)
+    rest = f"; without {' or '.join(cost.not_priced)}" if cost.not_priced else ""
+    if not cost.rows:
+        return f"cost: none ({detail}){rest}"
+    cycles = cycles_text(cost.cycles, None if cost.unknown else cost.estimate)
+    if cycles == "unknown":
+        own = "" if cost.estimate is None else f", by the model itself {cost.estimate:,.0f} cycles"
+        return f"cost: unknown{own} ({detail}){rest}"
+    return f"cost: {cycles} {'cycle' if cycles.endswith(' 1') else 'cycles'}, {time_text(cost.ns)} ({detail}){rest}"
+
+
+def _instructions(count: int) -> str:
+    return f"{count:,} instruction{'s' * (count != 1)}"
+
+
+def terms_text(terms: Mapping[str, float]) -> str:
+    """Cycles by kind in one line, the greatest first."""
+    ordered = sorted(((kind, cycles) for kind, cycles in terms.items() if cycles), key=lambda item: -item[1])
+    return ", ".join(f"{kind} {cycles:,.0f}" for kind, cycles in ordered)

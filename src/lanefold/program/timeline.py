@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from lanefold.arguments import shown
 from lanefold.diagnostics import Rule
 from lanefold.host import HostStep
-from lanefold.program.prices import CostRow, known
+from lanefold.program.prices import CostRow, known, time_text
 
 if TYPE_CHECKING:
     from lanefold.program.program import LegStep, Program
@@ -154,6 +155,17 @@ class Timeline:
     def critical_path(self) -> tuple[Slot, ...]:
         """The slots that together make the program as long as it is, from the first to the last."""
         return tuple(slot for slot in self.slots if slot.critical)
+
+    def __str__(self) -> str:
+        low, high = self.ns
+        total = time_text((low, math.inf if high is None else high))
+        words = [f"model {self.model}", f"{len(self.slots)} tasks, {len(self.critical_path)} on the critical path"]
+        words += [f"{len(self.unknown)} of unknown duration"] if self.unknown else []
+        tracks = (
+            f"{name} {time_text((first, math.inf if last is None else last))}"
+            for name, (first, last) in self.tracks.items()
+        )
+        return f"timeline: {total} ({'; '.join([*words, *tracks])})"
 
     def to_dict(self) -> dict[str, object]:
         """Everything as plain data."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lanefold.program import Ledger, LedgerRow, Program, ProgramCost
 from lanefold.program.ledger import number_of
+from lanefold.program.prices import cycles_text, terms_text, time_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,29 +52,6 @@ def number_text(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
-def cycles_text(cycles: tuple[float, float], estimate: float | None = None) -> str:
-    """Cycles: the model's number with its bounds, a range alone, or the least where no greatest is known."""
-    low, high = (f"{each:,.0f}" for each in cycles)
-    if math.isinf(cycles[1]):
-        least = f"at least {low}" if low != "0" else "unknown"
-        return f"{estimate:,.0f} (bounds unknown)" if estimate is not None else least
-    if low == high:
-        return low
-    return f"{low} to {high}" if estimate is None else f"{estimate:,.0f} ({low} to {high})"
-
-
-def time_text(ns: tuple[float, float]) -> str:
-    """Nanoseconds, or microseconds where they are many: a number, a range, or the least where no greatest is known."""
-    low, high = ns
-    if math.isinf(high) and low < 0.5:
-        return "unknown"
-    divisor, unit, digits = (1, "ns", 0) if (low if math.isinf(high) else high) < 1000 else (1000, "µs", 2)
-    least, greatest = (f"{each / divisor:,.{digits}f}" for each in ns)
-    if math.isinf(high):
-        return f"at least {least} {unit}"
-    return f"{least} {unit}" if least == greatest else f"{least} to {greatest} {unit}"
-
-
 def ledger_parts(ledger: Ledger, *, every: bool = False) -> list[RenderableType | str]:
     """The ledger: a row for each node on the leg, one line that counts the rest, and the totals.
 
@@ -99,36 +76,6 @@ def _cells(row: LedgerRow) -> tuple[object, ...]:
     opcodes = " ".join(f"{opcode}" for opcode in row.opcodes)
     numbers = (row.bundles, row.bytes, cycles_text(row.cycles)) if row.bundles else ("", "", "")
     return (row.node, row.op_type, row.disposition, row.route, opcodes, *numbers)
-
-
-def cost_line(cost: ProgramCost) -> str:
-    """The price of a program in one line: total with its bounds, what is unknown, model and engines."""
-    words = [f"model {cost.model}"]
-    if len(cost.engines) > 1:
-        words += [f"{name} {time_text(ns)}" for name, ns in cost.engines.items()]
-    if cost.unknown:
-        words.append(f"{_instructions(len(cost.unknown))} of unknown price")
-    if cost.skipped:
-        words.append(f"{_instructions(cost.skipped)} of unknown price left out")
-    detail = "; ".join(words)
-    rest = f"; without {' or '.join(cost.not_priced)}" if cost.not_priced else ""
-    if not cost.rows:
-        return f"cost: none ({detail}){rest}"
-    cycles = cycles_text(cost.cycles, None if cost.unknown else cost.estimate)
-    if cycles == "unknown":
-        own = "" if cost.estimate is None else f", by the model itself {cost.estimate:,.0f} cycles"
-        return f"cost: unknown{own} ({detail}){rest}"
-    return f"cost: {cycles} {'cycle' if cycles.endswith(' 1') else 'cycles'}, {time_text(cost.ns)} ({detail}){rest}"
-
-
-def _instructions(count: int) -> str:
-    return f"{count:,} instruction{'s' * (count != 1)}"
-
-
-def terms_text(terms: Mapping[str, float]) -> str:
-    """Cycles by kind in one line, the greatest first."""
-    ordered = sorted(((kind, cycles) for kind, cycles in terms.items() if cycles), key=lambda item: -item[1])
-    return ", ".join(f"{kind} {cycles:,.0f}" for kind, cycles in ordered)
 
 
 def cost_parts(cost: ProgramCost) -> list[RenderableType | str]:
