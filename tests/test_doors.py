@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import lanefold as lf
 from lanefold import ops
 from lanefold.diagnostics import LanefoldError
-from lanefold.frontends.onnx import plan_model, random_inputs, read_model
+from lanefold.frontends.onnx import plan_model, random_inputs, read_model, verify
 from lanefold.report.trace import write_trace
 from lanefold.targets import operations, target
 
@@ -156,6 +156,7 @@ def _calls() -> Mapping[str, Call]:
         "targets.operations": (operations, {"name": "trn1", "opcodes": "reference"}),
         "read_model": (read_model, {"model": MODEL, "shapes": None, "fixed": None}),
         "plan_model": (plan_model, {"model": MODEL, "target": target("trn1"), "strict": False, "prefer": "cost"}),
+        "verify": (verify, {"model": MODEL, "program": PROGRAM, "feeds": {"x": FEED}, "tolerance": 1e-5}),
         "random_inputs": (random_inputs, {"model": MODEL, "seed": 0}),
         "ops.Pool": (
             ops.Pool,
@@ -236,6 +237,8 @@ def may_be_taken(usual: object, value: object) -> bool:
     """Whether a value is of the kind that the argument has, so that a call may answer at all."""
     if isinstance(usual, bool):
         return isinstance(value, bool | np.bool_)
+    if isinstance(usual, float):
+        return is_whole(value) or isinstance(value, float | np.floating)
     if isinstance(usual, int):
         return is_whole(value) or value is None
     if isinstance(usual, str):
@@ -343,6 +346,15 @@ def test_what_is_said(call: Callable[[], object], words: tuple[str, ...]) -> Non
     (finding,) = caught.value.diagnostics
     for word in words:
         assert word in finding.to_text()
+
+
+def test_a_step_beyond_the_axis_leaves_one_window() -> None:
+    for name in ("trn1", "a2a3"):
+        made = lf.pool2d(X, (2, 2), strides=(2**31 - 1, 2**30), target=name)
+        np.testing.assert_array_equal(made, X[..., :2, :2].max((2, 3), keepdims=True))
+    for ceil_mode in (False, True):
+        sizes = {s: ops.Pool("max", (1, 1, 9), (2,), (s,), (), (1, 0), ceil_mode).output_shape for s in range(10, 20)}
+        assert set(sizes.values()) == {(1, 1, 1)}
 
 
 def test_open_extents_are_given_in_python() -> None:

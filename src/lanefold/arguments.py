@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,21 @@ def integer(call: str, name: str, value: object, *, low: int = -GREATEST, high: 
         return found
     example = hint or str(min(max(found if found is not None else 1, low), high))
     raise refused(call, name, value, f"an integer from {low} to {high}", f"give {name}={example}")
+
+
+def number(call: str, name: str, value: object, *, low: float) -> float:
+    """A finite real number of at least ``low``.
+
+    Raises:
+        LanefoldError: CALL-ARGUMENT for anything else, truth values too.
+    """
+    found = math.nan
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            found = float(value)
+    if math.isfinite(found) and found >= low:
+        return found
+    raise refused(call, name, value, f"a finite number of at least {low:g}", f"give {name}={max(low, 0.0):g}")
 
 
 def integers(

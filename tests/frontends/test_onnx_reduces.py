@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from fake_target import FakeTarget, one_node_model
@@ -12,6 +13,7 @@ from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.onnx import Plan, compile_model, plan_model, verify
 from lanefold.host import HostStep
 from lanefold.ops import Reduce
+from lanefold.targets import target
 
 AXES_AS_INPUT = {"ReduceSum": 13}
 
@@ -203,3 +205,28 @@ def test_global_lp_pool(p: int, disposition: str) -> None:
     assert result.ok
     want = (np.abs(x.astype(np.float64)) ** p).sum((2, 3), keepdims=True) ** (1 / p)
     np.testing.assert_allclose(result.outputs["y"], want, rtol=1e-5)
+
+
+HALF = {
+    "ReduceL2": ({}, 300.0, lambda x: np.sqrt((x**2).sum(1, keepdims=True))),
+    "ReduceLogSum": ({}, 9000.0, lambda x: np.log(x.sum(1, keepdims=True))),
+    "ReduceLogSumExp": ({}, 4.0, lambda x: np.log(np.exp(x).sum(1, keepdims=True))),
+    "GlobalLpPool": ({"p": 2}, 300.0, lambda x: np.sqrt((x**2).sum((2, 3), keepdims=True))),
+}
+
+
+@pytest.mark.parametrize("name", ["trn1", "a2a3"])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("op_type", HALF)
+def test_sums_of_narrow_floats_do_not_overflow_before_their_root(op_type: str, dtype: type, name: str) -> None:
+    """Squares of 300 and sums of 9000 leave float16; the result is the right one, rounded once."""
+    attributes, scale, exact = HALF[op_type]
+    shape = (2, 3, 8, 8) if op_type.endswith("Pool") else (3, 40)
+    x = (np.random.default_rng(7).uniform(0.5, 1, shape) * scale).astype(dtype)
+    constants = None if attributes else {"axes": np.asarray([1], np.int64)}
+    model = one_node_model(op_type, shape, dtype=x.dtype.name, opset=18, constants=constants, **attributes)
+    program = compile_model(model, target(name))
+    if (op_type, dtype, name) != ("ReduceLogSumExp", ml_dtypes.bfloat16, "a2a3"):
+        assert program.ledger.counts["rewritten"] == 1
+    wanted = exact(x.astype(np.float64)).astype(np.float32).astype(dtype)
+    np.testing.assert_array_equal(program.run({"x": x})["y"].astype(np.float32), wanted.astype(np.float32))

@@ -49,7 +49,7 @@ class Pool:
         operator: max, average (sum times 1/N) or add.
         input_shape: (N, C, *spatial) with 1 to 3 spatial axes, in elements.
         kernel: window per spatial axis, in elements.
-        strides: step from window to window; ones if empty.
+        strides: step from window to window; ones if empty. None is held beyond the padded axis and the window.
         dilations: step inside a window; ones if empty.
         pads: all begins, then all ends, in elements; zeros if empty.
         ceil_mode: round the number of outputs up; a last window that would begin beyond the input is dropped.
@@ -94,6 +94,7 @@ class Pool:
         room = max([1, *(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=False))])
         check_shape("Pool", "input_shape", self.input_shape, 3, 5, room)
         self._check_attributes(rank)
+        object.__setattr__(self, "strides", self._needed_strides(rank))
         self._check_windows()
 
     @cached_property
@@ -113,6 +114,19 @@ class Pool:
     def output_shape(self) -> tuple[int, ...]:
         """(N, C, *outputs)."""
         return (*self.input_shape[:2], *self.shape.output)
+
+    def _needed_strides(self, rank: int) -> tuple[int, ...]:
+        """The strides, none beyond padded axis and window: such a step leaves one window, as any longer one does."""
+        rows = zip(
+            self.strides,
+            self.input_shape[2:],
+            self.pads[:rank],
+            self.pads[rank:],
+            self.kernel,
+            self.dilations,
+            strict=True,
+        )
+        return tuple(min(stride, max(n + begin + end, d * (k - 1) + 1)) for stride, n, begin, end, k, d in rows)
 
     def _check_attributes(self, rank: int) -> None:
         wanted = (("kernel", rank, 1), ("strides", rank, 1), ("dilations", rank, 1), ("pads", 2 * rank, 0))
