@@ -104,7 +104,8 @@ def _run_wide(session: Any, outputs: Sequence[str], arrays: dict[str, Array]) ->
         name: onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), _BFLOAT16_ELEMENT)
         if array.dtype.name == "bfloat16"
         else onnxruntime.OrtValue.ortvalue_from_numpy(array)
-        for name, array in ((name, np.ascontiguousarray(array)) for name, array in arrays.items())
+        # Not np.ascontiguousarray, which gives a scalar an axis.
+        for name, array in ((name, np.asarray(array, order="C")) for name, array in arrays.items())
     }
     return [_as_array(value) for value in session.run_with_ort_values(list(outputs), values)]
 

@@ -20,7 +20,7 @@ from random_models import OPERATORS, Sample, drawn, versions
 
 from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.onnx import Plan, plan_model, verify
-from lanefold.frontends.onnx.verify import reference
+from lanefold.frontends.onnx.references import reference
 from lanefold.program import LegStep
 from lanefold.targets import target
 

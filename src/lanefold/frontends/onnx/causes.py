@@ -51,6 +51,9 @@ NAN_COUNTERS = ("nan_dropped", "absent_keys")
 """Counters that tell of NaN passed over; a search for NaN finds no element that equals it."""
 
 
+_OVERFLOWS = ("overflow_in_accumulator", "overflow_in_operation", "overflow_in_final_cast")
+
+
 @dataclass(frozen=True)
 class Explained:
     """The cells in which each cause occurred, and the first cell that none explains, if any."""
@@ -150,12 +153,21 @@ def _extreme(case: Case) -> Marks:
     none_left = left == neutral
     got, wanted = case.got.astype(np.float64), case.wanted.astype(np.float64)
     first = float(start.astype(np.float64))
-    # Ours is one of the values that the rule of the machine gives; a runtime may let the place of a NaN decide.
-    proved = (got == left) | (np.isnan(got) & some_nan) | (none_left & (got == first))
+    # Ours is one of the values that the rule of the machine gives; a runtime may let the place of a NaN decide, and
+    # tile operations do: what stands behind a NaN in first place is lost with it.
+    proved = (got == left) | (np.isnan(got) & some_nan) | (none_left & (got == first)) | (some_nan & _held(case))
     return {
         NAN: (_hit(case, "nan_dropped") | np.isnan(got)) & some_nan & proved,
         START: none_left & ~some_nan & ((got == first) & _hit(case, "finite_starts") | (wanted == first)) & proved,
     }
+
+
+def _held(case: Case) -> Array:
+    """Cells whose result is an element of their own group."""
+    held = np.zeros(case.got.shape, bool)
+    for value in np.unique(case.got[case.differs].astype(np.float64)):
+        held |= (case.got == value) & case.folded(case.values == value, np.logical_or)
+    return held
 
 
 def _hit(case: Case, *counters: str) -> bool:
@@ -189,12 +201,15 @@ def _sum(case: Case) -> Marks:
     order = near & (case.count > 2) & (mixed | ~np.isfinite(exact))
     squares = near & (op.element == "square")  # type: ignore[union-attr]
     folds = near & average & (np.frexp(divisor)[0] != 0.5)
-    endless = (case.magnitude > limit) & ~np.isfinite(case.got.astype(np.float64)) & np.isfinite(exact)
+    finite = case.folded(np.where(np.isfinite(case.values), np.abs(case.values), 0), np.add)
+    endless = (finite > limit) & ~np.isfinite(case.got.astype(np.float64))
+    overflow = endless & np.isfinite(exact) & _hit(case, *_OVERFLOWS)
+    order |= endless & ~overflow & (case.count > 2)
     # Where the additions are exact the fold of 1/N alone remains, which may also turn one result into its neighbour.
     return {
         SCALE: folds & ~(order & _only_order(case, total, divisor)),
         ORDER: order | (squares & ~folds),
-        OVERFLOW: endless & _hit(case, "overflow_in_accumulator", "overflow_in_operation", "overflow_in_final_cast"),
+        OVERFLOW: overflow,
     }
 
 
@@ -308,16 +323,19 @@ def _search(case: Case) -> Marks:
     axis = op.axis  # type: ignore[union-attr]
     nan: Array = np.asarray(_nan(values).any(axis=axis, keepdims=True))
     nan = np.broadcast_to(_like(nan, case.got, axis), case.got.shape)
-    marks = {NAN: _hit(case, *NAN_COUNTERS) & nan}
-    if case.got.dtype.kind in "iu" and isinstance(op, ArgReduce | TopK):
+    # Ours may also hand NaN on where the reference passes over it: as a value, or by the index of one.
+    handed = _nan(case.got)
+    marks: Marks = {}
+    if case.got.dtype.kind in "iu":
         indices = [_like(each, values, axis).astype(np.int64) for each in (case.got, case.wanted)]
         if all(((each >= 0) & (each < values.shape[axis])).all() for each in indices):
             ours, theirs = (np.take_along_axis(values, each, axis) for each in indices)
+            handed = _like(_nan(ours), case.got, axis)
             equal = _like(ours == theirs, case.got, axis)
             marks[TIES] = _hit(case, "ties") & equal
             rounded = _like(ours.astype(np.float32) == theirs.astype(np.float32), case.got, axis)
             marks[WIDENED] = _hit(case, "rounded_integers") & rounded & ~equal
-    return marks
+    return {NAN: nan & (handed | _hit(case, *NAN_COUNTERS)), **marks}
 
 
 def _like(value: Array, other: Array, axis: int) -> Array:

@@ -9,35 +9,22 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
-from lanefold.diagnostics import LanefoldError
+from lanefold import arguments
 from lanefold.frontends.onnx.casts import other_forms
 from lanefold.frontends.onnx.causes import CAUSES, NAN, NAN_COUNTERS, Case, explain
 from lanefold.frontends.onnx.comparing import WHOLE, VerifyRow, compare, text_at, ulp_distance
 from lanefold.frontends.onnx.decompose import decompose
-from lanefold.frontends.onnx.edges import is_known
 from lanefold.frontends.onnx.exact import evaluate, rounded_to
-from lanefold.frontends.onnx.pieces import LegPiece, Parts, leg_pieces, tensor_type
+from lanefold.frontends.onnx.pieces import LegPiece, Parts, leg_pieces
 from lanefold.frontends.onnx.read import Model, read_model
-from lanefold.host import open_session, run_session
+from lanefold.frontends.onnx.references import reference, reference_model
 from lanefold.program import LegStep, Program, Step
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 TOLERANCE = 1e-5
 """Largest difference allowed, relative to the largest magnitude of the reference."""
-_REFERENCE_FORMAT = 8
-_EVALUATOR_REFUSALS = (
-    AssertionError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What the evaluator of the onnx package raises for operators and types that it does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +91,9 @@ def verify(
     Raises:
         LanefoldError: the feeds do not fit, a step fails, or no reference can run the model.
     """
+    if not isinstance(program, Program):
+        raise arguments.refused("verify", "program", program, "a program", "give program=lanefold.compile(model)")
+    tolerance = arguments.number("verify", "tolerance", tolerance, low=0.0)
     read = model if isinstance(model, Model) else read_model(model)
     pieces = _leg_pieces(read)
     made: list[_Made] = []
@@ -236,53 +226,3 @@ def _replayed(program: Program, feeds: Mapping[str, Array], made: Mapping[str, _
             results = step.run(inputs)
         values.update(zip(step.outputs, results, strict=True))
     return {info.name: values[info.name] for info in program.outputs}
-
-
-def reference_model(piece: LegPiece) -> onnx.ModelProto:
-    """The ONNX model of one leg piece alone."""
-    reference, op = piece.reference, piece.op
-    sources = [tensor_type(*operand) for operand in piece.operands]
-    results = [tensor_type(dtype, op.output_shape) for dtype in piece.result_dtypes]
-    graph = helper.make_graph(
-        list(reference.nodes),
-        "reference",
-        [helper.make_value_info(name, source) for name, source in zip(piece.inputs, sources, strict=True)],
-        [helper.make_value_info(name, result) for name, result in zip(piece.outputs, results, strict=True)],
-        [numpy_helper.from_array(np.asarray(value, np.int64), name) for name, value in reference.constants],
-    )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", reference.opset)], ir_version=_REFERENCE_FORMAT
-    )
-
-
-def reference(
-    proto: onnx.ModelProto, outputs: Sequence[str], feeds: Mapping[str, Array], name: str
-) -> tuple[list[Array], str]:
-    """Outputs by onnxruntime or, for types it does not support, by the evaluator of the onnx package."""
-    try:
-        session = open_session(proto.SerializeToString(), name)
-        return run_session(session, outputs, dict(feeds), name), "onnxruntime"
-    except LanefoldError as refused:
-        from onnx.reference import ReferenceEvaluator
-
-        try:
-            made = ReferenceEvaluator(proto).run(list(outputs), dict(feeds))
-        except _EVALUATOR_REFUSALS:
-            raise refused from None
-        results = [np.asarray(each) for each in made]
-        if not _as_declared(proto, outputs, results):
-            raise refused from None
-        return results, "onnx reference evaluator"
-
-
-def _as_declared(proto: onnx.ModelProto, names: Sequence[str], results: Sequence[Array]) -> bool:
-    """Whether results have the extents that the model declares; the evaluator has operators that give others."""
-    declared = {value.name: value.type.tensor_type for value in proto.graph.output}
-    for name, result in zip(names, results, strict=True):
-        kind = declared.get(name)
-        if kind is None or not kind.HasField("shape"):
-            continue
-        extents = [dim.dim_value if is_known(dim) else None for dim in kind.shape.dim]
-        if len(extents) != result.ndim or any(n not in (None, m) for n, m in zip(extents, result.shape, strict=True)):
-            return False
-    return True

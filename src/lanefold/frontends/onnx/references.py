@@ -1,0 +1,138 @@
+"""What a leg piece or a model should give: by onnxruntime, or by the best that there is for its types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from lanefold.diagnostics import LanefoldError
+from lanefold.frontends.onnx.edges import is_known
+from lanefold.frontends.onnx.pieces import LegPiece, tensor_type
+from lanefold.host import open_session, run_session
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_REFERENCE_FORMAT = 8
+_EVALUATOR_REFUSALS = (
+    AssertionError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What the evaluator of the onnx package raises for operators and types that it does not have."""
+
+
+def reference_model(piece: LegPiece) -> onnx.ModelProto:
+    """The ONNX model of one leg piece alone."""
+    reference, op = piece.reference, piece.op
+    sources = [tensor_type(*operand) for operand in piece.operands]
+    results = [tensor_type(dtype, op.output_shape) for dtype in piece.result_dtypes]
+    graph = helper.make_graph(
+        list(reference.nodes),
+        "reference",
+        [helper.make_value_info(name, source) for name, source in zip(piece.inputs, sources, strict=True)],
+        [helper.make_value_info(name, result) for name, result in zip(piece.outputs, results, strict=True)],
+        [numpy_helper.from_array(np.asarray(value, np.int64), name) for name, value in reference.constants],
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", reference.opset)], ir_version=_REFERENCE_FORMAT
+    )
+
+
+def reference(
+    proto: onnx.ModelProto, outputs: Sequence[str], feeds: Mapping[str, Array], name: str
+) -> tuple[list[Array], str]:
+    """Outputs by onnxruntime; for types it has no kernels for by its float32, or by the evaluator of the onnx package.
+
+    Raises:
+        LanefoldError: nothing can run the model.
+    """
+    try:
+        session = open_session(proto.SerializeToString(), name)
+        return run_session(session, outputs, dict(feeds), name), "onnxruntime"
+    except LanefoldError as refused:
+        wide = in_float32(proto)
+        if wide is not None:
+            try:
+                return _run_wide(wide, proto, outputs, feeds, name), "onnxruntime in float32"
+            except LanefoldError:
+                pass
+        from onnx.reference import ReferenceEvaluator
+
+        try:
+            made = ReferenceEvaluator(proto).run(list(outputs), dict(feeds))
+        except _EVALUATOR_REFUSALS:
+            raise refused from None
+        results = [np.asarray(each) for each in made]
+        if not _as_declared(proto, outputs, results):
+            raise refused from None
+        return results, "onnx reference evaluator"
+
+
+_NARROW = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+_TYPED = frozenset(("Cast", "CastLike", "Constant", "ConstantOfShape", "EyeLike", "RandomNormal", "RandomUniform"))
+"""Operators that state an element type of their own."""
+
+
+def in_float32(proto: onnx.ModelProto) -> onnx.ModelProto | None:
+    """The model with float32 in place of its 16-bit floats; None where it has none, or nodes that state a type."""
+    tensors = [info.type.tensor_type for info in (*proto.graph.input, *proto.graph.output)]
+    narrow = [each for each in (*tensors, *proto.graph.initializer) if _element(each) in _NARROW]
+    if not narrow or proto.functions or any(node.op_type in _TYPED for node in proto.graph.node):
+        return None
+    wide = onnx.ModelProto()
+    wide.CopyFrom(proto)
+    del wide.graph.value_info[:]
+    for info in (*wide.graph.input, *wide.graph.output):
+        if info.type.tensor_type.elem_type in _NARROW:
+            info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    for tensor in wide.graph.initializer:
+        if tensor.data_type in _NARROW:
+            value = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    return wide
+
+
+def _element(each: onnx.TensorProto | onnx.TypeProto.Tensor) -> int:
+    return each.data_type if isinstance(each, onnx.TensorProto) else each.elem_type
+
+
+def _run_wide(
+    wide: onnx.ModelProto, proto: onnx.ModelProto, outputs: Sequence[str], feeds: Mapping[str, Array], name: str
+) -> list[Array]:
+    """Results of the wide model, rounded to the types of the model itself.
+
+    Raises:
+        LanefoldError: onnxruntime does not take the wide model either.
+    """
+    fed = {
+        each: value.astype(np.float32) if value.dtype.name in ("float16", "bfloat16") else value
+        for each, value in feeds.items()
+    }
+    kinds = {each.name: each.type.tensor_type.elem_type for each in proto.graph.output}
+    results = run_session(open_session(wide.SerializeToString(), name), outputs, fed, name)
+    with np.errstate(over="ignore"):
+        return [
+            result.astype(helper.tensor_dtype_to_np_dtype(kinds[each])) if kinds.get(each) in _NARROW else result
+            for each, result in zip(outputs, results, strict=True)
+        ]
+
+
+def _as_declared(proto: onnx.ModelProto, names: Sequence[str], results: Sequence[Array]) -> bool:
+    """Whether results have the extents that the model declares; the evaluator has operators that give others."""
+    declared = {value.name: value.type.tensor_type for value in proto.graph.output}
+    for name, result in zip(names, results, strict=True):
+        kind = declared.get(name)
+        if kind is None or not kind.HasField("shape"):
+            continue
+        extents = [dim.dim_value if is_known(dim) else None for dim in kind.shape.dim]
+        if len(extents) != result.ndim or any(n not in (None, m) for n, m in zip(extents, result.shape, strict=True)):
+            return False
+    return True
