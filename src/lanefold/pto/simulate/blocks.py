@@ -47,6 +47,14 @@ class Block:
             (starts.size, rows, cols), self.flat.dtype, self.flat.view(np.uint8), int(starts[0]) * size, steps
         )
 
+    def views(self, rows: int, cols: int) -> list[Array]:
+        """The valid parts [tiles, rows, cols]: one array, or one per tile where the tiles do not lie evenly."""
+        whole = self.view(rows, cols)
+        if whole is not None:
+            return [whole]
+        parts = [self.part(slice(tile, tile + 1)).view(rows, cols) for tile in range(self.starts.size)]
+        return [part for part in parts if part is not None]
+
     def part(self, tiles: slice) -> Block:
         """Some of the tiles."""
         return Block(self.flat, self.starts[tiles], self.row_step, self.column_step)

@@ -56,20 +56,11 @@ def sources_kept(call: Call, blocks: Mapping[str, Block]) -> dict[str, Block]:
     }
 
 
-def _views(block: Block, rows: int, cols: int) -> list[Array]:
-    """The valid parts [tiles, rows, cols]: one array, or one per tile where the tiles do not lie evenly."""
-    whole = block.view(rows, cols)
-    if whole is not None:
-        return [whole]
-    parts = [block.part(slice(tile, tile + 1)).view(rows, cols) for tile in range(block.starts.size)]
-    return [part for part in parts if part is not None]
-
-
 def _lines(call: Call, blocks: Mapping[str, Block], role: str) -> Array:
     """Results of a reduction, [tiles, lines]."""
     by_row, lines, _ = geometry(call)
     block = blocks[role]
-    parts = _views(block, lines, 1) if by_row else _views(block, 1, lines)
+    parts = block.views(lines, 1) if by_row else block.views(1, lines)
     return np.concatenate([part.reshape(part.shape[0], lines) for part in parts])
 
 

@@ -156,16 +156,17 @@ def reading_runner(call: Call, row: Reading) -> Runner | None:
     lanes = TARGETS["a2a3"].register_bytes // call.source.type.element.bytes
 
     def total(values: Array) -> Array:
-        return _row_sum(values.T, lanes, row.tree) if by_row else _row_pairs(values.copy(), row.odd_first)
+        """Sums of [tiles, rows, cols] along the axis that goes, [tiles, lines]."""
+        with np.errstate(all="ignore"):
+            if by_row:
+                return _row_sum(np.moveaxis(values, 2, 0), lanes, row.tree)
+            return _row_pairs(np.moveaxis(values, 1, 0), row.odd_first)
 
     def run(blocks: dict[str, Block]) -> None:
         source, result = blocks["src"], blocks["dst"]
-        lines = []
-        for tile in range(source.starts.size):
-            values = source.part(slice(tile, tile + 1)).view(rows, cols)
-            if values is not None:
-                with np.errstate(all="ignore"):
-                    lines.append(total(values[0]).astype(result.flat.dtype))
-        scatter_lines(result, np.stack(lines), result.row_step if by_row else result.column_step)
+        lines = np.concatenate([total(part) for part in source.views(rows, cols)])
+        with np.errstate(all="ignore"):
+            narrow = lines.astype(result.flat.dtype)
+        scatter_lines(result, narrow, result.row_step if by_row else result.column_step)
 
     return run
