@@ -18,7 +18,7 @@ from lanefold.tpb import isa
 from lanefold.tpb.binary import Stream, layout
 from lanefold.tpb.binary.stream import as_stream
 from lanefold.tpb.machine import counting, integers, tracing
-from lanefold.tpb.machine.execute import EXECUTORS
+from lanefold.tpb.machine.execute import ACCUMULATING, EXECUTORS
 from lanefold.tpb.machine.options import CHOICES, NUMERICS, Options, options
 from lanefold.tpb.machine.refusals import of_generation, stopping
 from lanefold.tpb.machine.sync import Semaphores, run_together
@@ -234,25 +234,32 @@ class Machine:
 
     def _mark(self, target: Access) -> None:
         if self._written:
-            ones = np.full((target.channels, target.elements), -1, np.int64)
+            ones = np.full((target.channels, target.elements), _marked(target.dtype), target.dtype.raw)
             kernels.store_raw(target.over(self._written[id(target.memory)].view(np.uint8)), ones)
 
     def _require_written(self, task: Task) -> None:
         for role in task.row.roles:
             access = task.group.operands[role.field][task.at]
-            if role.access != "read":
+            accumulates = self.options.accumulate and task.row.name in ACCUMULATING
+            if role.access != "read" and not accumulates:
                 continue
             marks = self._written[id(access.memory)]
             shadow = kernels.load_raw(access.over(marks.view(np.uint8)))
-            missing = int((shadow == 0).sum())
+            missing = int((shadow != _marked(access.dtype)).sum())
             if missing:
                 raise _UNWRITTEN.error(
-                    f"{task.row.mnemonic} reads {missing} elements that nothing has written",
+                    f"{task.row.mnemonic} reads {missing} element{'s' * (missing != 1)} of {role.field} that nothing "
+                    "has written",
                     got=f"{missing} of {shadow.size} elements",
                     allowed="elements that were written before",
                     cures=["call mark_written for data put in by hand", "run with track_uninitialised=False"],
                     place=task.place,
                 )
+
+
+def _marked(dtype: Dtype) -> int:
+    """An element all of whose bytes are marked as written."""
+    return int.from_bytes(b"\1" * dtype.bytes, "little")
 
 
 def _zeros(partitions: int, width: int) -> npt.NDArray[np.uint8]:

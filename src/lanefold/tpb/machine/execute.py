@@ -367,6 +367,14 @@ def gather(machine: Machine, task: Task) -> None:
         machine.buffer = None
 
 
+ACCUMULATING = (
+    "tensor_reduce_arith",
+    "transpose_tensor_reduce_arith",
+    "tensor_reduce_add_bf16",
+    "tensor_reduce_max_bf16",
+)
+"""Instructions that read their destination where the option ``accumulate`` is chosen."""
+
 EXECUTORS: dict[str, Callable[[Machine, Task], None]] = {
     "pool": pool,
     "max_pool_select": max_pool_select,

@@ -94,6 +94,13 @@ class _Turn:
             value,
         )
 
+    def updates(self, kind: str, index: int) -> list[int]:
+        """The bundles from here on that update a semaphore (``SEM``) or an event (``EVT``)."""
+        record = self.stream.columns(isa.BUNDLES[0].struct)
+        left = [task.index for task in self.tasks[self.at :]]
+        modes, places = record["update_mode"].tolist(), record["update_idx"].tolist()
+        return [at for at in left if _UPDATES.get(modes[at], "").startswith(kind) and places[at] == index]
+
 
 def _known(name: str, place: Place) -> str:
     if name.startswith("mode") or "_REG" in name:
@@ -147,20 +154,59 @@ def _check_modes(turn: _Turn) -> None:
                 _known(names.get(mode, f"mode {mode}"), place_of(turn.stream, at))
 
 
+_CONDITIONS = {"EQ": "", "LT": "below ", "LE": "at most ", "GT": "above ", "GE": "at least "}
+
+
 def _deadlock(turns: Mapping[str, _Turn], semaphores: Semaphores) -> list[Diagnostic]:
     waiting = {engine: turn for engine, turn in turns.items() if not turn.done}
-    sides = []
-    for engine, turn in waiting.items():
-        wait, index, _, _, value = turn.events()
-        now = semaphores.values[index] if wait.startswith("SEM") else int(semaphores.events[index])
-        sides.append(f"{engine} waits at bundle {turn.tasks[turn.at].index} for {wait} {index} {value} (now {now})")
-    return [
-        _DEADLOCK.finding(
-            "; ".join(sides),
-            got=f"{len(waiting)} engines waiting",
-            allowed="for every wait an update that comes before it in another stream",
-            cures=["give one of the engines an update of that semaphore before its wait", "remove one of the waits"],
-            place=place_of(turn.stream, turn.tasks[turn.at].index),
-        )
-        for turn in waiting.values()
+    return [_stuck(engine, waiting, semaphores) for engine in waiting]
+
+
+def _stuck(engine: str, waiting: Mapping[str, _Turn], semaphores: Semaphores) -> Diagnostic:
+    turn = waiting[engine]
+    wait, index, _, _, value = turn.events()
+    what, wanted, now = _sides(wait, index, value, semaphores)
+    bundle = turn.tasks[turn.at].index
+    left = [(name, at) for name in waiting if name != engine for at in waiting[name].updates(wait[:3], index)]
+    if left:
+        places = ", ".join(f"{name}, bundle {at}" for name, at in left)
+        other = f"what updates it stands behind other waits: {places}"
+    else:
+        other = "nothing that is left in the other streams updates it"
+    others = [_waits(name, waiting[name], semaphores) for name in waiting if name != engine]
+    cures = [
+        f"move the update of {what} in {name}, bundle {at}, in front of the wait of {name}" for name, at in left[:1]
     ]
+    spare = f"let a bundle of another engine that does not wait make it so: {_remedy(wait, index, value)}"
+    cures += [spare, f"take the wait out of {engine}, bundle {bundle}"]
+    return _DEADLOCK.finding(
+        "; ".join([f"{engine} waits at bundle {bundle} for {what} to be {wanted}, it is {now}", other, *others]),
+        got=f"{len(waiting)} engine{'s' * (len(waiting) != 1)} waiting: {', '.join(waiting)}",
+        allowed="for every wait an update that comes before it in another stream",
+        cures=cures,
+        place=place_of(turn.stream, bundle),
+    )
+
+
+def _remedy(wait: str, index: int, value: int) -> str:
+    """Update fields that make a condition hold."""
+    kind, condition, *_ = wait.split("_")
+    if kind == "EVT":
+        return f"update_mode {'EVT_SET' if condition == 'SET' else 'EVT_CLR'}_COMPLETE, update_idx {index}"
+    wanted = value + (condition == "GT") - (condition == "LT")
+    return f"update_mode SEM_WR_IMM_COMPLETE, update_idx {index}, semaphore_value {wanted}"
+
+
+def _waits(engine: str, turn: _Turn, semaphores: Semaphores) -> str:
+    wait, index, _, _, value = turn.events()
+    what, wanted, now = _sides(wait, index, value, semaphores)
+    return f"{engine} waits at bundle {turn.tasks[turn.at].index} for {what} to be {wanted}, it is {now}"
+
+
+def _sides(wait: str, index: int, value: int, semaphores: Semaphores) -> tuple[str, str, str]:
+    """What is waited for, how it should be, and how it is."""
+    kind, condition, *_ = wait.split("_")
+    if kind == "SEM":
+        return f"semaphore {index}", f"{_CONDITIONS[condition]}{value}", str(semaphores.values[index])
+    words = ("clear", "set")
+    return f"event {index}", words[condition == "SET"], words[semaphores.events[index]]
