@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lanefold as lf
 from lanefold.diagnostics import LanefoldError, Place, errors
-from lanefold.ops import ArgReduce, Expand, Reciprocal, TopK
+from lanefold.ops import ArgReduce, Expand, Reciprocal, Reduce, TopK
 from lanefold.pto.isa import TARGETS
 from lanefold.pto.target import PtoTarget
 
@@ -140,3 +140,22 @@ def test_array_calls(name: str) -> None:
     value = np.random.default_rng(5).normal(size=(4, 30)).astype(np.float32)
     np.testing.assert_array_equal(lf.argmax(value, 1, target=name), value.argmax(1))
     np.testing.assert_array_equal(lf.expand(value[:, :1], (4, 30), target=name), np.repeat(value[:, :1], 30, 1))
+
+
+@pytest.mark.parametrize("operator", ["add", "max", "min", "mult"])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((3, 5, 7), (1,)), ((40, 3000), (0,)), ((2, 1100, 9), (1,)), ((2, 3, 4, 5), (0, 2))]
+)
+def test_whole_columns_on_cpu_are_rows_of_column_major_tiles(
+    operator: str, shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    value = np.random.default_rng(6).integers(-9, 9, shape, dtype=np.int32)
+    op = Reduce(operator, shape, axes, dtype="int32")
+    (found,) = computed(op, "cpu", value)
+    fold = {"add": np.sum, "max": np.max, "min": np.min, "mult": np.prod}[operator]
+    np.testing.assert_array_equal(
+        found,
+        fold(value, axis=axes, keepdims=op.keepdims, **({"dtype": np.int32} if operator in ("add", "mult") else {})),
+    )
+    text = PtoTarget("cpu").lower(op, Place()).note
+    assert ("column-major" in text) == (operator in ("add", "max"))

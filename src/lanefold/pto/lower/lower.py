@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.ops import ArgReduce, Expand, Op, Pool, Reciprocal, Reduce, Softmax, TopK
-from lanefold.pto.isa import OPERATIONS, Operation
+from lanefold.ops import ArgPool, ArgReduce, Expand, Op, Pool, Reciprocal, Reduce, Softmax, TopK
+from lanefold.pto.isa import OPERATIONS, Family, Operation
+from lanefold.pto.lower.arg_pool import OPERATIONS as ARG_POOL
+from lanefold.pto.lower.arg_pool import lower_arg_pool
 from lanefold.pto.lower.fold import folds, is_global, lower_pool, lower_reduce
 from lanefold.pto.lower.others import (
     EXPANSIONS,
@@ -21,7 +23,7 @@ from lanefold.pto.lower.others import (
 from lanefold.pto.lower.plan import Builder, Candidate, Lowering
 from lanefold.pto.lower.softmax import lower_softmax
 from lanefold.pto.lower.softmax import operations as softmax_operations
-from lanefold.pto.lower.tiles import OPERATORS
+from lanefold.pto.lower.tiles import OPERATORS, column_types
 from lanefold.pto.names import element
 
 RULE_OP = Rule(
@@ -42,7 +44,7 @@ RULE_DTYPE = Rule(
 RULE_PREFER = Rule("PTO-LOWER-PREFER", "A route is preferred by cost, row or column.", "Routes", usage=True)
 
 PREFERENCES = ("cost", "row", "column")
-_Lowered = Pool | Reduce | Softmax | ArgReduce | TopK | Expand | Reciprocal
+_Lowered = Pool | ArgPool | Reduce | Softmax | ArgReduce | TopK | Expand | Reciprocal
 FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -84,14 +86,14 @@ def _checked_op(op: Op, where: Place) -> _Lowered:
     Raises:
         LanefoldError: PTO-LOWER-OP, PTO-LOWER-ELEMENT.
     """
-    if isinstance(op, Softmax | ArgReduce | TopK | Expand | Reciprocal):
+    if isinstance(op, Softmax | ArgPool | ArgReduce | TopK | Expand | Reciprocal):
         return op
     if not isinstance(op, Pool | Reduce) or op.operator not in OPERATORS:
         name = getattr(op, "operator", "")
         raise RULE_OP.error(
             f"{' '.join(filter(None, (type(op).__name__, name)))} has no lowering onto tiles",
             got=f"{type(op).__name__} {name}".strip(),
-            allowed=f"ArgReduce, TopK, Expand, Reciprocal, Softmax, and Pool and Reduce with {', '.join(OPERATORS)}",
+            allowed=f"ArgPool, ArgReduce, TopK, Expand, Reciprocal, Softmax, and Pool and Reduce with {', '.join(OPERATORS)}",
             place=where,
             cures=["keep the node on the host"],
         )
@@ -116,6 +118,8 @@ def _names(op: _Lowered) -> list[str]:
         return softmax_operations(op)
     if isinstance(op, Reciprocal):
         return ["TROWEXPANDDIV"]
+    if isinstance(op, ArgPool):
+        return list(ARG_POOL)
     if isinstance(op, Expand):
         return [f"T{'ROW' if expand_groups(op)[-1][0] else 'COL'}EXPAND{EXPANSIONS[op.operator]}"]
     if isinstance(op, ArgReduce | TopK):
@@ -135,6 +139,7 @@ _LOWER: dict[type, Callable[[Builder, Any, Place], None]] = {
     Pool: lambda b, op, _: lower_pool(b, op),
     Reduce: lambda b, op, _: lower_reduce(b, op),
     Softmax: lower_softmax,
+    ArgPool: lower_arg_pool,
     ArgReduce: lower_arg,
     TopK: lower_top,
     Expand: lambda b, op, _: lower_expand(b, op),
@@ -149,7 +154,7 @@ def _dtype(op: _Lowered, target: str, place: Place) -> str:
         LanefoldError: PTO-LOWER-DTYPE where the target does not take it, or the result has another type.
     """
     legal = legal_types(op, target)
-    result = op.dtype if isinstance(op, ArgReduce | TopK) else op.output_dtype
+    result = op.dtype if isinstance(op, ArgPool | ArgReduce | TopK) else op.output_dtype
     found = op.dtype if result == op.dtype else f"{op.dtype} to {result}"
     if found not in legal:
         raise RULE_DTYPE.error(
@@ -164,11 +169,18 @@ def _dtype(op: _Lowered, target: str, place: Place) -> str:
 
 def legal_types(op: _Lowered, target: str) -> list[str]:
     """Element types, by NumPy name, that all tile operations of an op take on a target; averages are of floats."""
-    sets = [{source for source, result in each.support[target].types if source == result} for each in _operations(op)]
+    sets = [_types(op, each, target) for each in _operations(op)]
     both = [element(name) for name in sorted(set.intersection(*sets))]
     floats = isinstance(op, Reciprocal) or getattr(op, "operator", "") == "average"
     found = [row.numpy for row in both if row.kind == "float" or not floats]
     return sorted(found, key=lambda name: (name not in FLOATS, -int("".join(filter(str.isdigit, name))), name))
+
+
+def _types(op: _Lowered, operation: Operation, target: str) -> set[str]:
+    """Element types of one operation of a lowering; folds of columns have a second way, see `column_types`."""
+    if isinstance(op, Reduce) and operation.family is Family.COLUMN_REDUCE:
+        return set(column_types(target, OPERATORS[op.operator]))
+    return {source for source, result in operation.support[target].types if source == result}
 
 
 def routes(op: Op, place: Place, *, target: str, numerics: str, prefer: str = "cost") -> list[Candidate]:

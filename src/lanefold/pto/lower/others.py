@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
@@ -73,14 +73,7 @@ def lower_arg(b: Builder, op: ArgReduce, place: Place) -> None:
                 "keep the node on the host",
             ],
         )
-    if op.output_dtype not in _INDEX_TYPES:
-        raise RULE_INDEX.error(
-            f"indices of {op.output_dtype} are not made on tiles",
-            got=op.output_dtype,
-            allowed=" or ".join(_INDEX_TYPES),
-            place=place,
-            cures=["take uint32 indices and cast them on the host"],
-        )
+    check_index(op.output_dtype, place)
     shape = around(op.input_shape, op.axis)
     source = b.tensor("in0", prod(shape))
     result = b.tensor("out0", shape[0] * shape[2], dtype=element(op.output_dtype).name)
@@ -110,8 +103,8 @@ def lower_top(b: Builder, op: TopK, place: Place) -> None:
     _search(b, ending, (source, indices), shape, place)
 
 
-def _search(b: Builder, ending: str, names: tuple[str, str], shape: tuple[int, int, int], place: Place) -> None:
-    outer, n, inner = shape
+def check_exact(b: Builder, n: int, place: Place) -> None:
+    """Refuse searches of more halves than A2/A3 counts exactly."""
     if b.target == "a2a3" and b.dtype == "f16" and n > _EXACT_HALF + 1:
         raise RULE_LONG.error(
             f"indices of {n} f16 values are not all exact on a2a3",
@@ -120,6 +113,23 @@ def _search(b: Builder, ending: str, names: tuple[str, str], shape: tuple[int, i
             place=place,
             cures=["cast the tensor to float32 first", "keep the node on the host"],
         )
+
+
+def check_index(dtype: str, place: Place) -> None:
+    """Refuse indices of a type that no search writes."""
+    if dtype not in _INDEX_TYPES:
+        raise RULE_INDEX.error(
+            f"indices of {dtype} are not made on tiles",
+            got=dtype,
+            allowed=" or ".join(_INDEX_TYPES),
+            place=place,
+            cures=["take uint32 indices and cast them on the host"],
+        )
+
+
+def _search(b: Builder, ending: str, names: tuple[str, str], shape: tuple[int, int, int], place: Place) -> None:
+    outer, n, inner = shape
+    check_exact(b, n, place)
     row = inner == 1
     source, result = names
     views = (
@@ -128,17 +138,29 @@ def _search(b: Builder, ending: str, names: tuple[str, str], shape: tuple[int, i
     )
     name, form = (f"TROWARG{ending}", "R2") if row else (f"TCOLARG{ending}", "C3")
     limit = min(tiles.MOST, outer) if row else min(inner, tiles.widest(b, n))
-    # Scratch grows in steps that depend on everything, so that the pieces shrink until one fits.
+
+    def stages(trial: Builder, size: int) -> None:
+        pieces = split_rows(views, size) if row else zip(*(view.split(-1, size) for view in views), strict=True)
+        for src, dst in pieces:
+            tiles.stage(trial, name, form, {"dstIdx": dst, "src": src})
+
+    fitting(b, stages, (outer if row else inner, limit), n, place)
+
+
+def fitting(b: Builder, stages: Callable[[Builder, int], None], extent: tuple[int, int], n: int, place: Place) -> None:
+    """The stages of a search over ``n`` elements in the largest pieces that fit beside their scratch.
+
+    Scratch grows in steps that depend on everything, so that the pieces shrink until one fits. ``extent`` is what is
+    cut, and the largest piece to try.
+
+    Raises:
+        LanefoldError: PTO-LOWER-SEARCH where not even a piece of 1 fits.
+    """
+    whole, limit = extent
     while True:
         trial = Builder(b.target, b.dtype, b.prefer, tensors=dict(b.tensors))
-        pieces = (
-            split_rows(views, even(outer, limit))
-            if row
-            else list(zip(*(view.split(-1, even(inner, limit)) for view in views), strict=True))
-        )
         try:
-            for src, dst in pieces:
-                tiles.stage(trial, name, form, {"dstIdx": dst, "src": src})
+            stages(trial, even(whole, limit))
         except LanefoldError as error:
             if limit > 1:
                 limit = -(-limit // 2)
@@ -214,7 +236,7 @@ def _spread(b: Builder, name: str, form: str, views: dict[str, View], vector: st
     for each in _cut(views, vector, by_row, -1, cols):
         rows = min(tiles.MOST // unit * unit, max(1, share // tiles.line_bytes(b.dtype, each["dst"].cols)))
         for part in _cut(each, vector, by_row, -2, even(full.shape[-2], rows)):
-            tiles.stage(b, name, form, part, vector if by_row and form == "E2" else "")
+            tiles.stage(b, name, form, part, (vector,) if by_row and form == "E2" else ())
 
 
 def _cut(views: dict[str, View], vector: str, by_row: bool, axis: int, size: int) -> list[dict[str, View]]:
@@ -257,4 +279,4 @@ def lower_reciprocal(b: Builder, op: Reciprocal) -> None:
         pair = [View(name, (rows, cols), (cols, 1), offset) for name in (source, result)]
         for src, dst in split_rows(pair, size):
             each = View(ones, (*src.shape[:-2], src.shape[-2], 1), (*(0 for _ in src.shape[:-2]), 1, 1))
-            tiles.stage(b, "TROWEXPANDDIV", "E2", {"dst": dst, "src0": each, "src1": src}, "src0")
+            tiles.stage(b, "TROWEXPANDDIV", "E2", {"dst": dst, "src0": each, "src1": src}, ("src0",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lanefold.pto.isa import BLOCK_BYTES, TARGETS
+from lanefold.pto.isa import BLOCK_BYTES, OPERATIONS, TARGETS
 from lanefold.pto.lower.plan import Builder, Stage
 from lanefold.pto.lower.views import View, even, joined, split_rows
 from lanefold.pto.names import element
@@ -47,10 +47,10 @@ def _array(name: str, dtype: str, view: View) -> GlobalArray:
     return GlobalArray(name, dtype, view.rows, view.cols, max(step, 1), column_step, tuple(outer))
 
 
-def stage(b: Builder, name: str, form: str, views: dict[str, View], column: str = "") -> None:
+def stage(b: Builder, name: str, form: str, views: dict[str, View], column: tuple[str, ...] = ()) -> None:
     """One program of one operation, operands in the order of ``views``: loads, the operation, the store.
 
-    Without a form the one source is stored as it was loaded. ``column`` is the operand that is a column-major tile.
+    Without a form the one source is stored as it was loaded. ``column`` are operands that are column-major tiles.
     """
     slots, arrays = [], []
     instructions: list[Instruction] = []
@@ -59,7 +59,7 @@ def stage(b: Builder, name: str, form: str, views: dict[str, View], column: str 
         arrays.append(_array(f"g_{role}", dtype, view))
         if role.startswith("dst") and not form:
             continue
-        slots.append(TileSlot(role, _tile(dtype, view.rows, view.cols, role == column)))
+        slots.append(TileSlot(role, _tile(dtype, view.rows, view.cols, role in column)))
         if not role.startswith("dst"):
             instructions.append(Load(role, f"g_{role}"))
     if form:
@@ -97,8 +97,36 @@ def widest(b: Builder, rows: int) -> int:
     return max(1, min(line, MOST // unit(b.dtype))) * unit(b.dtype)
 
 
+def column_types(target: str, ending: str) -> frozenset[str]:
+    """Element types of which columns are folded: by column operations, or by row operations on column-major tiles."""
+    column, row = (OPERATIONS[f"T{word}{ending}"].support[target] for word in ("COL", "ROW"))
+    turned = row.types if row.layouts["src"].permits("DN", MOST) else frozenset()
+    return frozenset(source for source, result in column.types | turned if source == result)
+
+
+def _fold_turned(b: Builder, ending: str, source: View, result: View) -> None:
+    """The same by a row operation, each column being a row of a column-major tile."""
+    lead, n, cols = source.shape[:-2], *source.shape[-2:]
+    turned = [
+        View(
+            source.tensor,
+            (*lead, cols, n),
+            (*source.strides[:-2], source.strides[-1], source.strides[-2]),
+            source.offset,
+        ),
+        View(result.tensor, (*lead, cols, 1), (*result.strides[:-2], result.strides[-1], 1), result.offset),
+    ]
+    most = max(unit(b.dtype), room(b.target) // ((n + 1) * BLOCK_BYTES) * unit(b.dtype))
+    for src, dst in split_rows(turned, min(MOST // unit(b.dtype) * unit(b.dtype), most)):
+        stage(b, f"TROW{ending}", "R1", {"dst": dst, "src": src}, ("dst", "src"))
+    b.note(f"columns are rows of column-major tiles, since {b.target} has no {b.dtype} for TCOL{ending}")
+
+
 def fold_columns(b: Builder, ending: str, source: View, result: View) -> None:
     """Each column of the source to one element: source [..., rows, C], result [..., 1, C]."""
+    if (b.dtype, b.dtype) not in OPERATIONS[f"TCOL{ending}"].support[b.target].types:
+        _fold_turned(b, ending, source, result)
+        return
     cols = even(source.cols, widest(b, source.rows))
     (source,) = joined([source])
     for src, dst in zip(source.split(-1, cols), result.split(-1, cols), strict=True):

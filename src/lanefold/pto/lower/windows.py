@@ -26,7 +26,7 @@ class _Lines:
 
 
 @dataclass(slots=True)
-class _Windows:
+class Windows:
     """A pooling on its way: its source, and what was folded at every position so far, by the taps of each axis."""
 
     op: Pool
@@ -55,7 +55,7 @@ def lower_windows(b: Builder, op: Pool, source: str, result: str) -> None:
     trials: dict[str, Builder] = {}
     for way in ways:
         trial = Builder(b.target, b.dtype, b.prefer, tensors=dict(b.tensors))
-        _lower(trial, _Windows(op, source, result), by_row=way == "row")
+        _lower(trial, Windows(op, source, result), by_row=way == "row")
         trials[way] = trial
     chosen = trials[b.prefer if b.prefer in trials else min(trials, key=lambda way: _weight(trials[way]))]
     b.stages += chosen.stages
@@ -70,7 +70,7 @@ def _weight(trial: Builder) -> tuple[float, int]:
     return cycles, sum(stage.tiles for stage in trial.stages)
 
 
-def _lower(b: Builder, w: _Windows, by_row: bool) -> None:
+def _lower(b: Builder, w: Windows, by_row: bool) -> None:
     axes = w.op.shape.axes
     for leading in product(*(axis.classes for axis in axes[:-1])):
         lines = None
@@ -79,10 +79,10 @@ def _lower(b: Builder, w: _Windows, by_row: bool) -> None:
                 lines = lines or _lines(b, w, leading)
                 _rows(b, w, lines, (*leading, each))
             else:
-                _picked(b, w, _at_every_position(b, w, (*leading, each)), (*leading, each))
+                picked(b, w, _at_every_position(b, w, (*leading, each)), (*leading, each))
 
 
-def _result(w: _Windows, classes: tuple[WindowClass, ...]) -> tuple[Steps, int]:
+def _result(w: Windows, classes: tuple[WindowClass, ...]) -> tuple[Steps, int]:
     """Extents, strides and first element of the outputs of some classes in the result, maps first."""
     extents = w.op.output_shape[2:]
     pitch = [prod(extents[at + 1 :]) for at in range(len(extents))]
@@ -90,7 +90,7 @@ def _result(w: _Windows, classes: tuple[WindowClass, ...]) -> tuple[Steps, int]:
     return steps, sum(each.first * step for each, step in zip(classes, pitch, strict=True))
 
 
-def _starts(w: _Windows, classes: tuple[WindowClass, ...]) -> tuple[Steps, int]:
+def _starts(w: Windows, classes: tuple[WindowClass, ...]) -> tuple[Steps, int]:
     """The same for the first elements of the windows in the source, over the leading axes that are given."""
     axes = list(zip(classes, w.op.shape.axes, w.pitch, strict=False))
     steps = [(each.outputs, axis.stride * step) for each, axis, step in axes]
@@ -103,7 +103,7 @@ def _view(tensor: str, steps: Steps, cols: int, offset: int) -> View:
     return View(tensor, (*extents, cols), (*strides, 1), offset, len(steps))
 
 
-def _rows(b: Builder, w: _Windows, lines: _Lines, classes: tuple[WindowClass, ...]) -> None:
+def _rows(b: Builder, w: Windows, lines: _Lines, classes: tuple[WindowClass, ...]) -> None:
     """The windows of one class of the last axis, one in each row of a tile."""
     each, axis = classes[-1], w.op.shape.axes[-1]
     steps, offset = _result(w, classes)
@@ -120,7 +120,7 @@ def _rows(b: Builder, w: _Windows, lines: _Lines, classes: tuple[WindowClass, ..
         tiles.fold_rows(b, tiles.OPERATORS[w.op.operator], source, result)
 
 
-def _picked(b: Builder, w: _Windows, dense: str, classes: tuple[WindowClass, ...]) -> None:
+def picked(b: Builder, w: Windows, dense: str, classes: tuple[WindowClass, ...]) -> None:
     """The positions that are windows of one class, out of all."""
     starts, begin = _starts(w, classes)
     steps, offset = _result(w, classes)
@@ -131,7 +131,7 @@ def _picked(b: Builder, w: _Windows, dense: str, classes: tuple[WindowClass, ...
         tiles.copy(b, _view(dense, starts, 1, begin), _view(w.result, steps, 1, offset))
 
 
-def _lines(b: Builder, w: _Windows, leading: tuple[WindowClass, ...]) -> _Lines:
+def _lines(b: Builder, w: Windows, leading: tuple[WindowClass, ...]) -> _Lines:
     """The leading axes folded: at every position, or output by output where that takes fewer tiles."""
     steps, begin = _starts(w, leading)
     if all(each.size == 1 for each in leading):
@@ -143,14 +143,14 @@ def _lines(b: Builder, w: _Windows, leading: tuple[WindowClass, ...]) -> _Lines:
     widest = tiles.widest(b, prod(sizes))
     outputs = prod(each.outputs for each in leading)
     apart = w.maps * (outputs // together) * -(-together * width // widest)
-    everywhere = 0 if sizes in w.dense else -(-_positions(w, sizes) // widest)
+    everywhere = 0 if sizes in w.dense else -(-positions(w, sizes) // widest)
     if everywhere <= apart:
         return _Lines(_at_every_position(b, w, leading), steps, begin)
     made = b.tensor("part", w.maps * outputs * width)
     walked, inner = steps, width
     if together > 1:
         walked, inner = steps[:-1], width * together
-    taps = _taps(w, sizes)
+    taps = taps_of(w, sizes)
     dense_steps, length = [], inner
     for extent, _ in reversed(walked):
         dense_steps.append((extent, length))
@@ -170,26 +170,26 @@ def _lines(b: Builder, w: _Windows, leading: tuple[WindowClass, ...]) -> _Lines:
     return _Lines(made, kept, 0)
 
 
-def _taps(w: _Windows, sizes: tuple[int, ...]) -> Steps:
+def taps_of(w: Windows, sizes: tuple[int, ...]) -> Steps:
     """Taps of a window and the steps between them, axis by axis."""
     axes = zip(sizes, w.op.shape.axes, w.pitch, strict=False)
     return tuple((size, axis.dilation * step) for size, axis, step in axes)
 
 
-def _positions(w: _Windows, sizes: tuple[int, ...]) -> int:
+def positions(w: Windows, sizes: tuple[int, ...]) -> int:
     """Elements from which a whole window reaches no further than the end of the tensor."""
-    reach = sum((size - 1) * step for size, step in _taps(w, sizes))
+    reach = sum((size - 1) * step for size, step in taps_of(w, sizes))
     return prod(w.op.input_shape) - reach
 
 
-def _at_every_position(b: Builder, w: _Windows, classes: tuple[WindowClass, ...]) -> str:
+def _at_every_position(b: Builder, w: Windows, classes: tuple[WindowClass, ...]) -> str:
     """The tensor that holds, for every element, the fold of the taps that follow from it."""
     sizes = tuple(each.size for each in classes)
     if all(size == 1 for size in sizes):
         return w.source
     if sizes not in w.dense:
-        length = _positions(w, sizes)
-        taps = _taps(w, sizes)
+        length = positions(w, sizes)
+        taps = taps_of(w, sizes)
         made = b.tensor("part", length)
         source = View(w.source, (*(n for n, _ in taps), length), (*(s for _, s in taps), 1), 0, len(taps))
         tiles.fold_columns(b, tiles.OPERATORS[w.op.operator], source, View(made, (1, length), (length, 1)))
