@@ -660,3 +660,49 @@ def test_reference_vectors_through_a_module(reference_data):
                 assert list(streams) == [case["bir"]["engine"] + ".bin"]
                 (stream,) = streams.values()
                 assert stream.tobytes().hex() == "".join(bundles), case["id"]
+
+
+def test_a_check_of_a_module_names_what_it_keeps():
+    loaded = bir.load(module([REDUCE, {"opcode": "DMACopy", "ins": [], "outs": []}, {**REDUCE, "axsi": "X"}]))
+    assert [finding.code for finding in tpb.check(loaded)][:2] == ["TPB-BIR-UNKNOWN-OPCODE", "TPB-BIR-UNKNOWN-KEY"]
+    assert [finding.code for finding in tpb.check(loaded.instructions(), "v3")] == [
+        finding.code for finding in tpb.check(loaded) if not finding.code.startswith("TPB-BIR")
+    ]
+
+
+PAIR = st.tuples(st.integers(-64, 64), st.integers(1, 16))
+
+
+@st.composite
+def operands(draw, channels, *, indirect=False):
+    """An operand at some place, or in a register, or one that indices address."""
+    pattern = ((draw(st.sampled_from([64, 1024])), channels), *draw(st.lists(PAIR, min_size=1, max_size=3)))
+    memory = draw(st.sampled_from(["SB", "PSUM"]))
+    place = (draw(st.sampled_from([0, 32, 64])), 8 * draw(st.integers(0, 1000)))
+    dtype = draw(st.sampled_from(["float32", "bfloat16", "int32", "uint8"]))
+    if indirect:
+        count = draw(st.integers(1, 64))
+        home = (draw(st.sampled_from([0, 32])), 8 * draw(st.integers(0, 4)))
+        return Access(
+            memory, *place, dtype, pattern, indices=Access("SB", *home, "uint32", ((count, channels), (1, count)))
+        )
+    return Access(memory, *place, dtype, pattern, register=draw(st.none() | st.integers(0, 63)))
+
+
+@given(st.data(), st.integers(1, 128))
+@settings(max_examples=60, deadline=None)
+def test_instructions_survive_bir_json(data, channels):
+    indirect = data.draw(st.booleans())
+    made = Instruction(
+        "Reciprocal",
+        (data.draw(operands(channels, indirect=indirect)),),
+        (data.draw(operands(channels, indirect=indirect and data.draw(st.booleans()))),),
+        engine=data.draw(st.sampled_from(["DVE", "Pool"])),
+        sync=Sync(
+            5, data.draw(st.integers(0, 255)), 0x13, data.draw(st.integers(0, 255)), data.draw(st.integers(0, 99))
+        ),
+    )
+    written = bir.from_instructions(made, "v4")
+    (again,) = bir.load(bir.dump(written)).instructions()
+    assert tpb.encode(again, "v4") == tpb.encode(made, "v4")
+    assert bir.dump(bir.from_instructions(again, "v4")) == bir.dump(written)

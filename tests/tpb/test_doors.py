@@ -26,6 +26,57 @@ STREAM = tpb.encode(COPY)
 LOCATION = {"type": "SB", "addr": 0, "base": 0, "bank": 0, "dims": [32, 256], "dtype": "float32"}
 OPERAND = {"kind": "physical_ap", "ap": [[64, 32], [1, 64]], "dtype": "float32", "memref": "x", "offset": 0}
 RECORD = {"opcode": "Reciprocal", "engine": "DVE", "ins": [OPERAND], "outs": [{**OPERAND, "memref": "y"}]}
+REGISTER = {"kind": "register_ap", "ap": [[64, 32], [1, 64]], "dtype": "float32", "regref": "r5"}
+SYNC = {
+    "on_wait": [{"id": 1, "wait_value": 2, "mode": "SEM_GE_IMM"}],
+    "on_update": [{"id": 3, "update_value": 1}],
+}
+WINDOWS = {**OPERAND, "ap": [[64, 32], [16, 4], [2, 4], [8, 2], [1, 2]]}
+MORE: list[dict[str, Any]] = [
+    {
+        "opcode": "TensorReduce",
+        "engine": "DVE",
+        "op": "add",
+        "axis": "X",
+        "negate": True,
+        "ins": [REGISTER],
+        "outs": [{**OPERAND, "ap": [[1, 32], [1, 1]]}],
+        "sync_info": SYNC,
+    },
+    {
+        "opcode": "Pool",
+        "engine": "Pool",
+        "func": "Avg",
+        "ins": [WINDOWS],
+        "outs": [{**OPERAND, "ap": [[16, 32], [1, 16]]}],
+    },
+    {
+        "opcode": "Loop",
+        "LoopAxis": {"name": "i", "lb": 0, "ub": 3, "stride": 1},
+        "blocks": [
+            {
+                "instructions": [
+                    {
+                        "opcode": "Iota",
+                        "engine": "Pool",
+                        "pattern": [[1, 64]],
+                        "base": 5,
+                        "channel_multiplier": 2,
+                        "ins": [],
+                        "outs": [OPERAND],
+                    }
+                ]
+            }
+        ],
+    },
+    {
+        "opcode": "MatchReplace",
+        "engine": "DVE",
+        "imm_value": "-inf",
+        "ins": [{**OPERAND, "ap": [[8, 32], [1, 8]]}, OPERAND],
+        "outs": [OPERAND],
+    },
+]
 MODULE = {
     "arch": "gen3",
     "functions": [
@@ -35,7 +86,7 @@ MODULE = {
                 {"Skind": "memory_location", "name": "x", **LOCATION},
                 {"Skind": "memory_location", "name": "y", **LOCATION, "addr": 4096},
             ],
-            "blocks": [{"name": "b", "instructions": [RECORD, {**RECORD, "opcode": "Memset", "constant": 0}]}],
+            "blocks": [{"name": "b", "instructions": [RECORD, {**RECORD, "opcode": "Memset", "constant": 0}, *MORE]}],
         }
     ],
 }
@@ -180,6 +231,7 @@ def test_hostile_parts_of_an_instruction(part: str) -> None:
         found = tpb.check(made)
         made_again = PARTS[part](make())
         _, refused = answer(tpb.encode, made_again)
+        answer(bir.from_instructions, PARTS[part](make()))
         stopping = [finding for finding in found if finding.severity == "error"]
         # What the encoder refuses, the check names, and the other way round where it says that a part is ill-typed.
         assert bool(refused) <= bool(stopping), name
@@ -297,6 +349,9 @@ def read_through(content: Any) -> None:
         return
     for call in (bir.dump, tpb.encode, tpb.check, bir.generate, bir.Module.streams, bir.Module.findings):
         answer(call, module)
+    listed, _ = answer(bir.Module.instructions, module)
+    if isinstance(listed, list):
+        answer(lambda instructions: bir.dump(bir.from_instructions(instructions, "v4")), listed)
 
 
 @QUICK
@@ -329,5 +384,12 @@ def test_mutated_modules(path: tuple[Any, ...], value: Any) -> None:
 
 def test_the_module_itself_is_legal() -> None:
     module = bir.load(MODULE)
-    assert len(tpb.encode(module)) == 1
+    assert [bundle.mnemonic for bundle in tpb.encode(module)] == [
+        "Reciprocal",
+        "TensorReduceArithOp",
+        "Pool",
+        *["Iota"] * 3,
+        "MatchValueLoad",
+        "MatchReplace8",
+    ]
     assert bir.load(bir.dump(module)).to_dict() == module.to_dict()

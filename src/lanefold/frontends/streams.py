@@ -149,7 +149,7 @@ def check_file(path: Path, generation: str | None, opcodes: str | None) -> tuple
         module = read_module(path)
         known, reading = module.generation(generation), _reading(opcodes)
         listed = module.instructions()
-        found = [*module.findings(), *check(listed, known, reading)]
+        found = check(module, known, reading)
         told: dict[str, Any] = {"instructions": len(listed), "bundles": _bundles(listed, known, reading)}
         return found, told | {"generation": known, "opcodes": reading}
     stream, note = read_stream(str(path), generation, opcodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lanefold.diagnostics import LanefoldError
 from lanefold.numerics.dtypes import by_name
 from lanefold.tpb import isa
 from lanefold.tpb.binary.encode import listed_instructions
@@ -23,6 +24,7 @@ from lanefold.tpb.bir.records import (
     RegisterAp,
 )
 from lanefold.tpb.instruction import Instruction
+from lanefold.tpb.limits.parts import part_findings
 from lanefold.tpb.patterns import Access
 
 MAIN_FUNCTION = "sg0000"
@@ -32,12 +34,16 @@ def from_instructions(instructions: Iterable[Instruction], generation: str = "v2
     """A module with one function that holds the instructions and a memory location for each place they use.
 
     Raises:
-        LanefoldError: if there are no instructions, the generation or an element type is unknown, or a wait or update
-            mode has no name.
+        LanefoldError: if there are no instructions or a part of one is of another type, the generation or an element
+            type is unknown, or a wait or update mode has no name.
     """
     known = check_generation(generation)
     places = _Places(known)
-    records = [_record(instruction, places) for instruction in listed_instructions(instructions)]
+    listed = listed_instructions(instructions)
+    ill_typed = [finding for instruction in listed for finding in part_findings(instruction)]
+    if ill_typed:
+        raise LanefoldError(ill_typed)
+    records = [_record(instruction, places) for instruction in listed]
     block = Block(name="block0", instructions=[*records])
     function = Function(name=MAIN_FUNCTION, allocations=[*places.sets.values()], blocks=[block])
     return Module(functions=[function], arch=ARCH[known], written=frozenset({"version", "attributes"}))
@@ -85,6 +91,8 @@ class _Places:
 
     def _dims(self, access: Access) -> list[int]:
         """Partitions and bytes per partition that an operand reaches from its first element on."""
+        if not access.pattern:
+            return [0, 0]
         last = sum(max(step, 0) * (num - 1) for step, num in access.free)
         return [access.channels, (last + 1) * by_name(access.dtype).bytes]
 

@@ -67,7 +67,7 @@ def check(
     generation: str | None = None,
     opcodes: str | None = None,
 ) -> list[Diagnostic]:
-    """Findings of every rule, in program order; notes on the whole come last.
+    """Findings of every rule, in program order; what a module keeps comes first, notes on the whole come last.
 
     Args:
         program: a stream, its bytes or hexadecimal digits, one instruction, several, or anything with a method
@@ -84,7 +84,10 @@ def check(
     if isinstance(program, bytes | bytearray | memoryview | str | np.ndarray):
         return check_stream(decode(program, isa.GENERATIONS[0] if generation is None else generation, reading))
     known = generation_of(program, generation)
-    return _check_instructions(_listed(program), known, layout.check_reading(reading))
+    found = _check_instructions(_listed(program), known, layout.check_reading(reading))
+    # A module has findings of its own: what it keeps without translating it.
+    kept = getattr(program, "findings", None)
+    return [*kept(), *found] if callable(kept) else found
 
 
 def _reread(stream: Stream, generation: str | None, opcodes: str | None) -> Stream:
