@@ -12,7 +12,7 @@ import pytest
 from lanefold.diagnostics import RULES, LanefoldError, errors
 from lanefold.pto import Program, Tile, execute, parse
 from lanefold.pto.isa import OPERATIONS, Form, Operation
-from lanefold.pto.program import Store
+from lanefold.pto.program import GlobalArray, Store
 from lanefold.pto.tiles import numpy_type
 from tests.pto.samples import ALL, sample
 
@@ -312,3 +312,71 @@ def test_changes_of_unknown_names_are_refused() -> None:
     for key in ("q.rows", "x.size", "a.size"):
         with pytest.raises(LanefoldError, match="PTO-PROGRAM-CHANGE"):
             parse(SOFTMAX).changed({key: 8})
+
+
+GROUPED = "!pto.memref<2x3x8xf32, strided<[100, 16, 1]>>"
+
+
+def grouped(rows: int, memory: str = GROUPED) -> str:
+    """A copy of so many rows out of an array whose rows lie in two groups of three."""
+    tile = f"!pto.tile<f32, {rows}, 8>"
+    return (
+        f"%x = tload %a[0, 0, 0] : ({memory}, index, index, index) -> {tile}\n"
+        f"tstore %x, %b[0, 0] : ({tile}, !pto.memref<{rows}x8xf32>, index, index)"
+    )
+
+
+def test_rows_in_groups_are_moved_whole() -> None:
+    program = parse(grouped(6))
+    assert program.globals["a"] == GlobalArray("a", "f32", 6, 8, 16, 1, ((2, 100),))
+    assert (program.globals["a"].shape, program.globals["a"].strides) == ((2, 3, 8), (100, 16, 1))
+    values = np.arange(48, dtype=np.float32).reshape(6, 8)
+    for target in ("cpu", "a2a3", "a5"):
+        np.testing.assert_array_equal(program.run({"a": values}, target=target).outputs["b"], values)
+    assert "Shape<1, 1, 2, 3, 8>, Stride<200, 200, 100, 16, 1>" in program.to_cpp("a2a3")
+    dense = parse(grouped(6, "!pto.memref<2x3x8xf32>")).globals["a"]
+    assert dense.strides == (24, 8, 1)
+
+
+def test_a_part_of_rows_in_groups_is_refused() -> None:
+    (finding,) = errors(parse(grouped(4)).check("a5"))
+    assert finding.code == "PTO-PROGRAM-REGION"
+    assert finding.message == "%x takes 4 rows from row 0 on of %a, whose 6 rows lie in groups and move together"
+    cured = parse(grouped(4)).changed(dict(finding.cures[0].changes))
+    assert errors(cured.check("a5")) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("%a[0, 0, 0]", "%a[1, 0, 0]", "tload: %a with groups of rows is moved at [1, 0, 0]"),
+        ("%a[0, 0, 0]", "%a[0, 0]", "tload: 2 subscripts"),
+        ("strided<[100, 16, 1]>", "strided<[16, 1]>", "tload: %a has the strides (16, 1)"),
+        ("2x3x8xf32", "2x1x1x1x3x8xf32", "tload: %a has the shape (2, 1, 1, 1, 3, 8)"),
+    ],
+)
+def test_texts_of_grouped_arrays(before: str, after: str, message: str) -> None:
+    with pytest.raises(LanefoldError) as caught:
+        parse(grouped(6).replace(before, after, 1))
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.message, finding.place.line) == ("PTO-TEXT-STATEMENT", message, 1)
+
+
+@pytest.mark.parametrize(("given", "legal"), [("1", True), ("3", True), ("0", False), ("two", False), ("65", False)])
+def test_threads_change_no_result(monkeypatch: pytest.MonkeyPatch, given: str, legal: bool) -> None:
+    tile, column = "!pto.tile<f32, 64, 64>", "!pto.tile<loc=vec, f32, 64, 1, ColMajor, NoneBox, None, Null>"
+    program = parse(
+        f"%x = tload %a[0, 0] : (!pto.memref<64x64xf32>, index, index) -> {tile}\n"
+        f"%s = trowsum %x : {tile} -> {column}\n"
+        f"tstore %s, %b[0, 0] : ({column}, !pto.memref<64x1xf32>, index, index)"
+    )
+    values = np.random.default_rng(9).standard_normal((300, 64, 64), np.float32)
+    wanted = program.run({"a": values}).outputs["b"]
+    monkeypatch.setenv("LANEFOLD_THREADS", given)
+    if legal:
+        np.testing.assert_array_equal(program.run({"a": values}).outputs["b"], wanted)
+        return
+    with pytest.raises(LanefoldError) as caught:
+        program.run({"a": values})
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.message) == ("PTO-THREADS", f"LANEFOLD_THREADS is {given!r}")
