@@ -367,6 +367,20 @@ def test_reading_1_8():
     assert results(words, [(0, row(value))], (64, 1, np.float32), fp32r="copy") == [[1 + 2**-11], [value]]
 
 
+def test_reading_1_9():
+    source, target = operand(0, "float32", 4, (1, 2)), operand(4096, "float32", 1, (1, 2))
+    words = encode(
+        [Instruction("TensorReduce", (source,), (target,), {"op": "average", "axis": "C"}, engine="Pool")], "v2"
+    )
+    found = []
+    for chosen in ({}, {"cross_lane_average": "product"}):
+        machine = Machine("v2", **chosen)
+        put(machine, 0, 0, np.arange(8, dtype=np.float32).reshape(4, 2))
+        machine.run(words)
+        found.append(take(machine, 0, 4096, 2, np.float32)[0].tolist())
+    assert found == [[3.0, 4.0], [1.5, 2.0]]
+
+
 def _kind(name: str) -> isa.BundleKind:
     return next(kind for kind in isa.BUNDLES if kind.name == name)
 

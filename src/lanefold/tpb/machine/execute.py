@@ -249,7 +249,10 @@ def _across(machine: Machine, task: Task, source: Access) -> None:
             task, kernels.cross_lane_whole(source, op, everything=everything, raw=False, saturate=False)
         )
         return
-    results = kernels.cross_lane(source, op, everything=everything, scale=task["scale"])
+    scale = task["scale"]
+    if machine.options.cross_lane_average == "product":
+        scale = float(np.float32(1.0 / (source.channels * source.elements)))
+    results = kernels.cross_lane(source, op, everything=everything, scale=scale)
     machine.note_across(source, op, everything, results)
     machine.write(task, results)
 

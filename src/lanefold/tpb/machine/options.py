@@ -29,6 +29,7 @@ class Options:
 
     numerics: Literal["birsim", "device"] = "birsim"
     pool_sum: Literal["serial", "lanes4"] = "serial"
+    cross_lane_average: Literal["word", "product"] = "word"
     average_step: Literal["multiply", "divide"] = "multiply"
     accumulate: bool = False
     fp8_overflow: Literal["saturate", "infinity"] = "saturate"
@@ -49,6 +50,7 @@ class Options:
 CHOICES: dict[str, tuple[object, ...]] = {
     "numerics": NUMERICS,
     "pool_sum": ("serial", "lanes4"),
+    "cross_lane_average": ("word", "product"),
     "average_step": ("multiply", "divide"),
     "accumulate": (False, True),
     "fp8_overflow": ("saturate", "infinity"),
@@ -67,6 +69,8 @@ MEANINGS: dict[str, str] = {
     "an early NaN keep its slot in Max8; `device` starts at -Inf, averages with the scale word, wraps int32 and drops "
     "NaN",
     "pool_sum": "order of additions in a pooled sum: one after another, or four running sums",
+    "cross_lane_average": "factor of an average across partitions: the scale word of the bundle, or 1 over the product "
+    "of partitions and elements per partition, whatever the axis and the word",
     "average_step": "what `Machine.tensor_average` adds for each element after the first: x times 1/N, or x divided by "
     "N, both in float32",
     "accumulate": "whether a TensorReduce adds what stood in its destination before, after its fold",

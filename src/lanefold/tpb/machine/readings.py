@@ -101,5 +101,12 @@ READINGS: tuple[Reading, ...] = (
     ),
     Reading("1.7", "8-bit float of tag 14", "greatest value 240", "greatest value 448", "fp8_exp4=float8_e4m3fn"),
     Reading("1.8", "writes of float32r", "rounded to 11 fraction bits", "float32 as it is", "fp32r=copy"),
+    Reading(
+        "1.9",
+        "N of an average over partitions alone",
+        "what the scale word says; this encoder writes 1 over the partitions",
+        "1 over partitions times elements per partition, as one reading of the reference encoder has it",
+        "cross_lane_average=product",
+    ),
 )
 """The readings by number; those of 0 stem from documents that disagree, those of 1 from what they leave open."""
