@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 import lanefold as lf
 from lanefold import ops
 from lanefold.diagnostics import LanefoldError
+from lanefold.frontends.backend import LanefoldBackend
 from lanefold.frontends.onnx import plan_model, random_inputs, read_model, verify
 from lanefold.report.trace import write_trace
 from lanefold.targets import operations, target
@@ -158,6 +159,13 @@ def _calls() -> Mapping[str, Call]:
         "plan_model": (plan_model, {"model": MODEL, "target": target("trn1"), "strict": False, "prefer": "cost"}),
         "verify": (verify, {"model": MODEL, "program": PROGRAM, "feeds": {"x": FEED}, "tolerance": 1e-5}),
         "random_inputs": (random_inputs, {"model": MODEL, "seed": 0}),
+        "Backend.prepare": (LanefoldBackend.prepare, {"model": MODEL, "device": "TRN1"}),
+        "Backend.run_model": (LanefoldBackend.run_model, {"model": MODEL, "inputs": [FEED], "device": "TRN1"}),
+        "Backend.run_node": (
+            LanefoldBackend.run_node,
+            {"node": MODEL.graph.node[0], "inputs": [FEED], "device": "TRN1"},
+        ),
+        "ops.ArgPool": (ops.ArgPool, {"input_shape": (1, 1, 4, 4), "kernel": (2, 2), "ceil_mode": False}),
         "ops.Pool": (
             ops.Pool,
             {"operator": "max", "input_shape": (1, 2, 3, 4), "element": "identity", **pool, **types},
@@ -279,7 +287,7 @@ def test_every_public_name_is_tried() -> None:
     assert {name for name in lf.pto.__all__ if name != "Program"} <= tried
     shapes = {"AxisWindows", "PoolShape", "ResolvedPads", "Window", "WindowClass", "identity", "pool_shape"}
     made = {name for name in ops.__all__ if callable(getattr(ops, name)) and name not in shapes | {"Op"}}
-    assert {name for name in made if name[0].isupper()} <= tried | {"ArgPool"}
+    assert {name for name in made if name[0].isupper()} <= tried
 
 
 @pytest.mark.parametrize(
@@ -361,3 +369,15 @@ def test_open_extents_are_given_in_python() -> None:
     program = lf.compile(tiny_model(("n", 2, "h", "w")), shapes={"x": (np.int64(1), 2, 5, 4)})
     assert program.inputs[0].shape == (1, 2, 5, 4)
     assert program.outputs[0].shape == (1, 2, 4, 3)
+
+
+def test_texts_are_fed_to_models_that_take_them() -> None:
+    node = helper.make_node("Identity", ["x"], ["y"], name="same")
+    edges = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "xy"]
+    graph = helper.make_graph([node], "g", edges[:1], edges[1:])
+    program = lf.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
+    assert list(program.run({"x": ["a", "b"]})["y"]) == ["a", "b"]
+    assert list(program.run({"x": np.array(["a", "b"])})["y"]) == ["a", "b"]
+    for wrong in (["a", 1], [1, 2], "a", np.zeros(2)):
+        with pytest.raises(LanefoldError):
+            program.run({"x": wrong})

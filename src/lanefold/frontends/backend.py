@@ -9,8 +9,10 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from lanefold import arguments
 from lanefold.diagnostics import Rule
 from lanefold.frontends.onnx import Plan, plan_model
+from lanefold.frontends.onnx.load import check, check_text
 from lanefold.targets import target
 
 _DEVICE = Rule(
@@ -65,7 +67,9 @@ class LanefoldRep(BackendRep):
         Raises:
             LanefoldError: if the model or an input cannot be used.
         """
-        feeds = self._named(inputs)
+        feeds = {
+            name: arguments.array("run", f"inputs[{name!r}]", value) for name, value in self._named(inputs).items()
+        }
         fixed = {name: feeds[name] for name in self._deciding() if name in feeds}
         shapes = tuple((name, np.shape(value)) for name, value in feeds.items())
         key = (shapes, *((name, np.asarray(value).tobytes()) for name, value in fixed.items()))
@@ -85,6 +89,9 @@ class LanefoldRep(BackendRep):
         initialised = {tensor.name for tensor in self.model.graph.initializer}
         names = [value.name for value in self.model.graph.input if value.name not in initialised]
         listed = inputs if isinstance(inputs, list | tuple) else [inputs]
+        if len(listed) > len(names):
+            wanted = f"at most {len(names)} arrays, for {', '.join(names) or 'a model without inputs'}"
+            raise arguments.refused("run", "inputs", f"{len(listed)} arrays", wanted, f"give {len(names)} arrays")
         return dict(zip(names, listed, strict=False))
 
     def _deciding(self) -> list[str]:
@@ -105,16 +112,19 @@ class LanefoldBackend(Backend):
         """A model made ready to run on a device; keywords are readings of the target.
 
         Raises:
-            LanefoldError: if there is no such device.
+            LanefoldError: if there is no such device, or the model is none.
         """
         if not cls.supports_device(device):
             raise _DEVICE.error(
-                f"there is no device {device!r}",
-                got=repr(device),
+                f"there is no device {arguments.shown(device)}",
+                got=arguments.shown(device),
                 allowed=", ".join(DEVICES),
                 cures=["write TRN1"],
             )
-        super().prepare(model, device, **kwargs)
+        if not isinstance(model, onnx.ModelProto):
+            raise arguments.refused("prepare", "model", model, "an onnx.ModelProto", "give onnx.load('model.onnx')")
+        check_text(model, model.graph.name or "model")
+        check(model, model.graph.name or "model")
         return LanefoldRep(model, device.upper(), {name: str(value) for name, value in kwargs.items()})
 
     @classmethod
@@ -136,8 +146,15 @@ class LanefoldBackend(Backend):
         Raises:
             LanefoldError: if the node or an input cannot be used.
         """
+        if not isinstance(node, onnx.NodeProto):
+            raise arguments.refused("run_node", "node", node, "an onnx.NodeProto", "give onnx.helper.make_node(…)")
         names = [name for name in node.input if name]
-        arrays = [np.asarray(value) for value in inputs]
+        listed = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        if len(listed) != len(names):
+            raise arguments.refused(
+                "run_node", "inputs", f"{len(listed)} arrays", f"{len(names)} arrays", f"give {', '.join(names)}"
+            )
+        arrays = [arguments.array("run_node", f"inputs[{at}]", value) for at, value in enumerate(listed)]
         opsets = [onnx.helper.make_opsetid("", int(kwargs.pop("opset_version", onnx.defs.onnx_opset_version())))]
         graph = onnx.helper.make_graph(
             [node],
@@ -149,6 +166,7 @@ class LanefoldBackend(Backend):
             [onnx.ValueInfoProto(name=name) for name in node.output if name],
         )
         model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        check_text(model, "node")
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
         return cls.run_model(inferred, arrays, device, **kwargs)
 

@@ -319,9 +319,17 @@ def check_feeds(inputs: Sequence[TensorInfo], feeds: Mapping[str, Array]) -> dic
 
 def _fed(info: TensorInfo, value: object) -> Array:
     """A feed as an array; texts stay texts, whose inputs ONNX types as string."""
-    if info.dtype in _TEXT_TYPES and isinstance(value, str | list | np.ndarray):
-        return np.asarray(value, dtype=object)
+    if info.dtype in _TEXT_TYPES:
+        return _texts(info, value)
     return arguments.array("run", f"feeds[{info.name!r}]", value)
+
+
+def _texts(info: TensorInfo, value: object) -> Array:
+    made = np.asarray(value, dtype=object) if isinstance(value, str | list | tuple | np.ndarray) else None
+    if made is None or not all(isinstance(each, str) for each in made.reshape(-1)):
+        name = f"feeds[{info.name!r}]"
+        raise arguments.refused("run", name, value, "an array of texts", f"give {name} as a list of texts")
+    return made
 
 
 def _native(value: Array) -> Array:
