@@ -93,7 +93,8 @@ def _checked_op(op: Op, where: Place) -> _Lowered:
         raise RULE_OP.error(
             f"{' '.join(filter(None, (type(op).__name__, name)))} has no lowering onto tiles",
             got=f"{type(op).__name__} {name}".strip(),
-            allowed=f"ArgPool, ArgReduce, TopK, Expand, Reciprocal, Softmax, and Pool and Reduce with {', '.join(OPERATORS)}",
+            allowed="ArgPool, ArgReduce, TopK, Expand, Reciprocal, Softmax, "
+            f"and Pool and Reduce with {', '.join(OPERATORS)}",
             place=where,
             cures=["keep the node on the host"],
         )

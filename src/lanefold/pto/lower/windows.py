@@ -42,6 +42,7 @@ class Windows:
 
     @property
     def maps(self) -> int:
+        """Samples times channels."""
         return prod(self.op.input_shape[:2])
 
 
