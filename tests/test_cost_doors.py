@@ -134,7 +134,13 @@ def test_tables(swept: SweepTable, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (("bad.json",), "TPB-BIR-FILE"),
         (("bytes.json",), "TPB-BIR-FILE"),
         (("bytes.pto",), "STREAM-FILE"),
-        (("stream.bin",), "STREAM-COST"),
+        (("stream.bin", "--model", "calibrated"), "TPB-COST-MODEL"),
+        (("stream.bin", "--target", "a5"), "STREAM-COST-TARGET"),
+        (("stream.bin", "--target", "trn1", "--generation", "v3"), "STREAM-COST-TARGET"),
+        (("stream.bin", "--opcodes", "x"), "TPB-"),
+        (("kernel.pto", "--opcodes", "headers"), "STREAM-COST"),
+        (("short.bin",), "TPB-"),
+        (("picture.png",), "STREAM-COST"),
         (("folder",), "PROGRAM-"),
     ],
 )
@@ -145,6 +151,8 @@ def test_the_command(arguments: tuple[str, ...], code: str, tmp_path: Path, monk
     Path("bad.json").write_text("{")
     for name in ("bytes.json", "bytes.pto", "stream.bin"):
         Path(name).write_bytes(b"\xff\xfe" * 32)
+    Path("short.bin").write_bytes(bytes(63))
+    Path("picture.png").write_bytes(b"")
     Path("folder").mkdir()
     result = CliRunner().invoke(app, ["cost", *arguments])
     assert isinstance(result.exception, LanefoldError), result.output

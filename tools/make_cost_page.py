@@ -79,7 +79,8 @@ program.timeline()                       # what waits for what: see the page on 
 ```
 
 ```
-lanefold cost program.json --model detailed      # BIR program; also a .pto text, or a folder of `lanefold compile`
+lanefold cost program.json --model detailed      # BIR program; or a folder that `lanefold compile` wrote
+lanefold cost Pool.bin --generation v3           # a stream of bundles, or its assembly text
 lanefold cost kernel.pto --target a2a3 --model stream --skip-unknown
 ```
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import math
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from lanefold import tpb
 from lanefold.diagnostics import LanefoldError
 from lanefold.tpb import Access, Instruction
 from lanefold.tpb.cost import MODELS, price, price_fill
+from lanefold.tpb.cost.stream import price_stream
 
 GENERATIONS = ("v2", "v3", "v4")
 CLOCKS = {"v2": {"DVE": 1.12, "Pool": 1.4, "Activation": 1.4}, "v3": {"DVE": 0.96, "Pool": 1.2, "Activation": 1.2}}
@@ -38,12 +45,12 @@ def max8(elements: int) -> Instruction:
     return Instruction("Max", (access(elements),), (access(min(8, elements)),), {}, "DVE")
 
 
-def max_index(elements: int) -> Instruction:
-    return Instruction("MaxIndex", (access(1), access(elements)), (access(1, "uint32"),), {}, "DVE")
+def max_index(elements: int, keys: int = 1) -> Instruction:
+    return Instruction("MaxIndex", (access(keys), access(elements)), (access(keys, "uint32"),), {}, "DVE")
 
 
-def match_replace(elements: int) -> Instruction:
-    return Instruction("MatchReplace", (access(1), access(elements)), (access(elements),), {"imm_value": 0.0}, "DVE")
+def match_replace(elements: int, keys: int = 1) -> Instruction:
+    return Instruction("MatchReplace", (access(keys), access(elements)), (access(elements),), {"imm_value": 0.0}, "DVE")
 
 
 def iota(elements: int) -> Instruction:
@@ -194,6 +201,56 @@ def test_instructions_bound_to_no_engine_run_where_they_usually_do(axis: str) ->
     free = Instruction(bound.opcode, bound.ins, bound.outs, bound.attributes, "")
     assert price(free, "v3").engine == bound.engine
     assert price(free, "v3").low == price(bound, "v3").low
+
+
+def test_streams_cost_what_their_instructions_cost(reference_data: Path) -> None:
+    """Instructions of the reference vectors, encoded and priced from their bytes alone, in both readings."""
+    seen: Counter[str] = Counter()
+    for case in json.loads((reference_data / "golden/tpb/vectors.json").read_text())["encode"]:
+        instruction = tpb.bir.instruction(case["bir"], case["allocations"])
+        for reading, generation in itertools.product(("reference", "headers"), GENERATIONS):
+            try:
+                words = tpb.encode([instruction], generation, reading).tobytes()
+            except LanefoldError:
+                continue  # that reading or generation has no such instruction
+            stream = tpb.decode(words, generation, reading)
+            stream.engine = instruction.engine
+            for model in MODELS:
+                found, wanted = price_stream(stream, model), price(instruction, generation, model)
+                assert found.unknown == ()
+                if instruction.opcode == "Gather" and len(found.rows) > 1:
+                    assert found.cycles[1] < wanted.high + 60 * len(found.rows)  # the last chunk is shorter
+                else:
+                    assert found.cycles == (wanted.low, wanted.high), wanted
+                    assert [row.bound for row in found.rows] == [wanted.bound]
+                seen[instruction.opcode] += 1
+    assert seen.keys() == {"Pool", "TensorReduce", "Max", "MaxIndex", "Reciprocal", "Iota", "Gather"}
+    assert min(seen.values()) >= 10
+
+
+def test_replacing_is_priced_from_its_bytes() -> None:
+    whole = match_replace(512, 8)
+    assert [row.low for row in price_stream(tpb.encode([whole], "v2")).rows] == [price(whole, "v2").low] == [512]
+
+
+def test_streams_are_priced_around_what_nobody_knows() -> None:
+    known = tpb.encode([reduce(512), reciprocal(64)], "v2").tobytes()
+    stream = tpb.decode(known + bytes([0xEE]) + bytes(63) + known, "v2")
+    found = price_stream(stream)
+    assert [row.low for row in found.rows] == [512, 512, 0, 512, 512]
+    assert found.cycles == (2048, math.inf)
+    (row,) = found.unknown
+    assert row.instruction == "2 Unknown"
+    assert "opcode 0xEE" in row.note
+    assert found.without_unknown().cycles == (2048, 2048)
+    assert found.without_unknown().skipped == 1
+
+
+def test_halves_of_pairs_are_unknown_alone() -> None:
+    whole = tpb.encode([max_index(512, 8)], "v2")
+    assert [row.unknown for row in price_stream(whole).rows] == [False]
+    for half in (whole[:1], whole[1:]):
+        assert [row.note.split(": ")[1] for row in price_stream(half).rows] == ["nothing is published about it alone"]
 
 
 def test_rows_say_where_they_come_from() -> None:

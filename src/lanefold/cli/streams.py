@@ -207,8 +207,11 @@ def sim(
 
 
 def cost(
-    program: Annotated[Path, typer.Argument(help="BIR JSON (.json), PTO text (.pto), or a folder of `compile`.")],
-    generation: Annotated[str | None, typer.Option(help="Generation of a BIR program; its own if left out.")] = None,
+    program: Annotated[
+        Path, typer.Argument(help="BIR JSON (.json), stream (.bin, .s), PTO text (.pto), or a folder of `compile`.")
+    ],
+    generation: GenerationOrFile = None,
+    opcodes: OpcodesOrFile = None,
     target: Annotated[str, typer.Option("--target", "-t", help="trn1, trn2, trn3; for PTO texts a2a3 or a5.")] = "",
     model: Annotated[str, typer.Option(help="Cost model; the target's first one if left out.")] = "",
     parameter: Annotated[list[str] | None, typer.Option(help="Index parameter of a PTO text, as NAME=8.")] = None,
@@ -219,7 +222,7 @@ def cost(
     from lanefold.frontends.costs import price_file
 
     given = dict(_parameter(text) for text in parameter or [])
-    priced = price_file(program, model=model, generation=generation, target=target, parameters=given)
+    priced = price_file(program, model=model, generation=generation, target=target, opcodes=opcodes, parameters=given)
     if skip_unknown:
         priced = priced.without_unknown()
     if as_json:

@@ -1,4 +1,4 @@
-"""Prices of program files: BIR programs, PTO texts and saved programs."""
+"""Prices of program files: BIR programs, streams, PTO texts and saved programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.frontends.streams import read_module, read_text
+from lanefold.frontends.streams import TEXT_SUFFIXES, read_module, read_stream, read_text
 from lanefold.targets import TARGETS, TargetRow, load
 from lanefold.targets import target as find_target
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _FILE = Rule(
     "STREAM-COST",
-    "A price is asked for a BIR program (.json), a PTO text (.pto), or a folder with a saved program.",
+    "A price is asked for a BIR program (.json), a stream (.bin) or its text (.s), a PTO text (.pto), or a folder with "
+    "a saved program; an opcode reading goes with streams.",
     "Program files",
     usage=True,
 )
@@ -27,6 +28,7 @@ _TARGET = Rule(
     usage=True,
 )
 PTO_SUFFIX, BIR_SUFFIX = ".pto", ".json"
+STREAM_SUFFIXES = (".bin", *TEXT_SUFFIXES)
 
 
 def price_file(
@@ -35,20 +37,32 @@ def price_file(
     model: str = "",
     generation: str | None = None,
     target: str = "",
+    opcodes: str | None = None,
     parameters: Mapping[str, int] | None = None,
 ) -> ProgramCost:
     """The price of every instruction of a file, under one cost model.
 
     Args:
-        path: BIR program, PTO text, or folder of a saved program.
+        path: BIR program, stream or its text, PTO text, or folder of a saved program.
         model: cost model, the first one of the target if empty.
-        generation: of a BIR program; what the file says where left out.
+        generation: of a BIR program or stream; what the file says where left out.
         target: the same by the name of a target; for a PTO text ``a2a3`` or ``a5``, ``a2a3`` where left out.
+        opcodes: opcode reading of a stream; what the file says where left out.
         parameters: values of the index parameters of a PTO text.
 
     Raises:
         LanefoldError: if the file cannot be read, or there is no such model for the target.
     """
+    if path.suffix in STREAM_SUFFIXES and not path.is_dir():
+        return _stream(path, model, generation, target, opcodes)
+    if opcodes is not None:
+        raise _FILE.error(
+            f"{path} is no stream, which an opcode reading is for",
+            got=f"opcodes {opcodes}",
+            allowed=f"opcodes with {', '.join(STREAM_SUFFIXES)}",
+            place=Place(file=str(path)),
+            cures=["leave --opcodes out"],
+        )
     if path.is_dir():
         program = load(path)
         _agree(path, "program", program.target.name, target, generation)
@@ -60,23 +74,39 @@ def price_file(
     raise _FILE.error(
         f"{path} has no price" if path.exists() else f"{path} does not exist",
         got=path.suffix or "no suffix",
-        allowed=".json, .pto, or a folder",
+        allowed=f".json, {', '.join(STREAM_SUFFIXES)}, .pto, or a folder",
         place=Place(file=str(path)),
-        cures=["give the BIR program of a stream, or the folder that lanefold compile wrote"],
+        cures=["give a file of one of these kinds, or the folder that lanefold compile wrote"],
     )
 
 
 def _module(path: Path, model: str, generation: str | None, target: str) -> ProgramCost:
     from lanefold.tpb.cost.program import price_module
 
-    wanted = generation
-    if target:
-        row = _row(target)
-        if row.instruction_set != "TPB" or generation not in (None, row.generation):
-            raise _foreign(path, "a BIR program", _named(target, generation), "TPB")
-        wanted = row.generation
+    wanted = _generation(path, "a BIR program", generation, target)
     module = read_module(path)
     return price_module(module, module.generation(wanted), model)
+
+
+def _stream(path: Path, model: str, generation: str | None, target: str, opcodes: str | None) -> ProgramCost:
+    from lanefold.tpb import isa
+    from lanefold.tpb.cost.stream import price_stream
+
+    wanted = _generation(path, "a stream", generation, target)
+    stream, _ = read_stream(str(path), wanted, opcodes)
+    if not stream.engine and path.stem in isa.STREAM_ENGINES:
+        stream.engine = path.stem
+    return price_stream(stream, model)
+
+
+def _generation(path: Path, what: str, generation: str | None, target: str) -> str | None:
+    """The generation that is asked for, by its own name or that of a target."""
+    if not target:
+        return generation
+    row = _row(target)
+    if row.instruction_set != "TPB" or generation not in (None, row.generation):
+        raise _foreign(path, what, _named(target, generation), "TPB")
+    return row.generation
 
 
 def _tiles(path: Path, model: str, generation: str | None, target: str, parameters: Mapping[str, int]) -> ProgramCost:
