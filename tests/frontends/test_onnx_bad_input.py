@@ -110,6 +110,53 @@ def test_window_attributes(attributes: dict[str, object], code: str, ceil_mode: 
     assert finding.place.node == "n"
 
 
+@pytest.mark.parametrize("lacks", ["shape", "type"])
+def test_outputs_without_shape_or_type_are_inferred(lacks: str) -> None:
+    model = one_node_model("MaxPool", (1, 1, 8), kernel_shape=[3])
+    output = model.graph.output[0]
+    if lacks == "type":
+        output.ClearField("type")
+    else:
+        output.type.tensor_type.ClearField("shape")
+    (made,) = compile_model(model, FakeTarget()).outputs
+    assert (made.dtype, made.shape) == ("float32", (1, 1, 6))
+
+
+def test_weights_of_their_own_are_named_where_they_are_missing(tmp_path: Path) -> None:
+    node = helper.make_node("Add", ["x", "w"], ["y"], name="n")
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])],
+        [onnx.numpy_helper.from_array(np.ones(2, np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert compile_model(path, FakeTarget()).outputs[0].shape == (2,)
+    (tmp_path / "weights.bin").unlink()
+    (finding,) = findings(path)
+    assert finding.code == "ONNX-FILE"
+    assert "keeps tensors in weights.bin" in finding.message
+    assert finding.cures[0].text == "put weights.bin beside m.onnx"
+
+
+@pytest.mark.parametrize("exponent", [20, 31, 40, 62])
+def test_what_is_too_large_is_refused_at_once(exponent: int) -> None:
+    large = one_node_model("ReduceMax", (2**exponent, 2**exponent), opset=13, axes=[1])
+    (finding,) = findings(large)
+    assert finding.code == "OP-SIZE"
+    assert f"{2 ** (2 * exponent):,} elements" in finding.message
+    with pytest.raises(LanefoldError, match=r"--input X\.npz"):
+        random_inputs(one_node_model("Relu", (2**exponent, 2**exponent)))
+    pads = [2**exponent] * 4
+    pooled = one_node_model("AveragePool", (1, 1, 4, 4), kernel_shape=[2, 2], pads=pads, count_include_pad=1)
+    (finding,) = findings(pooled)
+    assert finding.code in ("OP-SIZE", "OP-POOL-ATTRIBUTE")
+    assert finding.cures[0].text == "use pads [0, 0, 0, 0]"
+
+
 def test_a_name_that_stands_twice_is_told() -> None:
     nodes = [
         helper.make_node("MaxPool", ["x"], ["p"], name="pool", kernel_shape=[2]),

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from lanefold import arguments
+from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.onnx import rules
 from lanefold.frontends.onnx.read import Model, Value, read_model
 from lanefold.ops.checks import GREATEST_SIZE
@@ -28,20 +29,30 @@ def random_inputs(model: Model | str | Path | onnx.ModelProto, seed: int = 0) ->
     """
     read = model if isinstance(model, Model) else read_model(model)
     generator = np.random.default_rng(arguments.integer("random_inputs", "seed", seed, low=0, high=_GREATEST_SEED))
-    return {value.name: _random(read, value, generator) for value in read.inputs}
+    made: dict[str, Array] = {}
+    for value in read.inputs:
+        try:
+            made[value.name] = _random(read, value, generator)
+        except MemoryError:
+            raise _too_large(read, value, tuple(n or 0 for n in value.shape or ())) from None
+    return made
+
+
+def _too_large(model: Model, value: Value, shape: tuple[int, ...]) -> LanefoldError:
+    return rules.RANDOM.error(
+        f"no random values are made for {value.name}, which has {math.prod(shape):,} elements",
+        got=f"{value.name} of shape {list(shape)}",
+        allowed=f"inputs of at most {GREATEST_SIZE:,} elements that fit the memory of this machine",
+        cures=[_give(value)],
+        place=model.place(operand=value.name),
+    )
 
 
 def _random(model: Model, value: Value, generator: np.random.Generator) -> Array:
     shape = tuple(n or 0 for n in value.shape or ())
     # read_model leaves no extent open.
     if math.prod(shape) > GREATEST_SIZE:
-        raise rules.RANDOM.error(
-            f"no random values are made for {value.name}, which has {math.prod(shape):,} elements",
-            got=f"{value.name} of shape {list(shape)}",
-            allowed=f"inputs of at most {GREATEST_SIZE:,} elements",
-            cures=[_give(value)],
-            place=model.place(operand=value.name),
-        )
+        raise _too_large(model, value, shape)
     if value.dtype == "bool":
         return generator.integers(0, 2, shape).astype(bool)
     dtype = _numpy_dtype(value.dtype)

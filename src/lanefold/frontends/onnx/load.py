@@ -159,10 +159,13 @@ def default_opset(proto: onnx.ModelProto, source: str) -> int:
 def check(proto: onnx.ModelProto, source: str) -> None:
     """Refuse a model that the checker of the onnx package refuses; deprecated operators may stay.
 
-    A tensor at the edge may lack a shape, as onnxruntime takes such models too: that of an output is inferred, that of
-    an input is asked for later on.
+    A tensor at the edge may lack a shape, and an output even a type, as onnxruntime takes such models too: those of an
+    output are inferred, the shape of an input is asked for later on.
     """
     edges = (*proto.graph.input, *proto.graph.output)
+    untyped = [v for v in proto.graph.output if v.type.WhichOneof("value") is None]
+    for value in untyped:
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
     bare = [v.type.tensor_type for v in edges if v.type.HasField("tensor_type") and not _has_shape(v)]
     for kind in bare:
         kind.shape.SetInParent()
@@ -179,6 +182,8 @@ def check(proto: onnx.ModelProto, source: str) -> None:
     finally:
         for kind in bare:
             kind.ClearField("shape")
+        for value in untyped:
+            value.ClearField("type")
 
 
 def _without_deprecated(proto: onnx.ModelProto) -> onnx.ModelProto:
