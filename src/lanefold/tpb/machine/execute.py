@@ -43,6 +43,7 @@ REDUCE_OPS = {value.number: alu.by_name(value.name) for value in isa.ENUMS["redu
 _EVERYTHING = next(value.number for value in isa.ENUMS["reduce_axis"] if value.name == "ALL")
 _SKIP_WRITE = next(value.number for value in isa.ENUMS["index_miss"] if value.name == "SKIP_WRITE")
 _POOL_MAX = isa.BIR_POOL_FUNCTIONS["Max"]
+_FIRST_INTEGER = min(row.code for row in alu.WIRE_ALU if row.name.endswith("_INT"))
 # Operators of the integer engine that fold int32 exactly as a BIR operator does.
 _INTEGER_OPS = {
     "ADD_INT": "add",
@@ -137,12 +138,13 @@ def tensor_reduce(machine: Machine, task: Task) -> None:
 def _reduce(machine: Machine, task: Task, source: Access) -> None:
     inner = inner_slots(task, "op_dim")
     negate = bool(task["negated"])
-    wire = alu.wire_alu(task["op"], machine.generation)
+    code = task["op"]
+    name = alu.wire_alu(code, machine.generation).name if code >= _FIRST_INTEGER else ""
     whole = source.dtype.name == task.dst.dtype.name == _INT32
-    if integers.has_meaning(wire.name) and not (whole and wire.name in _INTEGER_OPS):
-        _reduce_lanes(machine, task, source, inner, wire.name)
+    if integers.has_meaning(name) and not (whole and name in _INTEGER_OPS):
+        _reduce_lanes(machine, task, source, inner, name)
         return
-    op = alu.by_name(_INTEGER_OPS[wire.name]) if wire.name in _INTEGER_OPS else _tensor_operator(machine, task)
+    op = alu.by_name(_INTEGER_OPS[name]) if name in _INTEGER_OPS else _tensor_operator(machine, task)
     if whole:
         _reduce_whole(machine, task, source, inner, op, negate)
         return
