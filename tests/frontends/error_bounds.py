@@ -292,11 +292,17 @@ def exact(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarr
     for tensor in wide.graph.initializer:
         if tensor.data_type in floats:
             tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
+    if node.op_type in _STASHED and onnx.defs.has(node.op_type):
+        known = onnx.defs.get_schema(node.op_type, model.opset_import[0].version, "").attributes
+        if "stash_type" in known:
+            wide.graph.node[0].attribute.append(onnx.helper.make_attribute("stash_type", onnx.TensorProto.DOUBLE))
     whole = {name: value if value.dtype.kind in "iub" else value.astype(np.float64) for name, value in feeds.items()}
     with np.errstate(all="ignore"):
         return [np.asarray(each) for each in ReferenceEvaluator(wide).run(None, whole)]
 
 
+_STASHED = ("LayerNormalization", "RMSNormalization", "GroupNormalization")
+"""Operators that compute in a type of their own, float32 if it is not stated."""
 _SINGLE_AXIS = 13
 """Set from which the softmaxes work on one axis; before, on all axes from the given one on."""
 

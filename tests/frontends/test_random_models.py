@@ -85,10 +85,10 @@ def check(sample: Sample, wanted: list[np.ndarray], name: str, tally: Tally) -> 
             return ""
     if row.disposition != "rewritten":
         return ""
-    return ends(plan, sample, wanted, outcome.outputs, tally)
+    return ends(plan, sample, wanted, outcome.outputs, tally, bool(outcome.causes))
 
 
-def ends(plan: Plan, sample: Sample, wanted: list[np.ndarray], outputs: Any, tally: Tally) -> str:
+def ends(plan: Plan, sample: Sample, wanted: list[np.ndarray], outputs: Any, tally: Tally, explained: bool) -> str:
     """Outputs behind host steps: within the bound that the roundings on the way give around the exact result."""
     counted = dict(plan.program.ledger.rows[0].counted)
     direct = {name for step in plan.program.steps if isinstance(step, LegStep) for name in step.outputs}
@@ -102,7 +102,7 @@ def ends(plan: Plan, sample: Sample, wanted: list[np.ndarray], outputs: Any, tal
             continue
         if got.dtype.kind in "iub":
             # Indices follow the search, whose own differences have been explained.
-            if not counted:
+            if not (counted or explained):
                 return f"{value.name}: integers differ and nothing was counted"
             continue
         if bounds is None:

@@ -194,6 +194,8 @@ def _sum(case: Case) -> Marks:
     # Squares of elements round once each, and an average rounds 1/N and the product.
     steps = case.count - 1 + (op.element == "square") + 2 * average  # type: ignore[union-attr]
     slack = steps * unit / np.maximum(1 - steps * unit, 1e-3) * case.magnitude / divisor
+    # Below the normal numbers the two products of an average round to the least number apart.
+    slack = slack + average * max(float(ml_dtypes.finfo(name).smallest_subnormal) for name in case.accumulators)  # type: ignore[no-untyped-call]
     near = _near(case, exact, slack)
     # The reference may add up in the type of its result, and round where float32 does not.
     coarse = max(unit, UNIT[case.got.dtype.name])
@@ -260,13 +262,18 @@ def _whole(case: Case) -> Marks:
     outside = _truth((total < low) | (total > high))
     ends = _truth((got == np.clip(total, low, high)) | (got == (total - low) % (high - low + 1) + low))
     on_the_way = _hit(case, "saturated", "integer_overflows") & _truth(reach > high)
-    steps = (case.count + 1) * UNIT["float32"]
-    off = np.abs(np.asarray(got - total, np.float64))
-    wide = _truth(reach > 1 << 24) & (off <= steps * np.asarray(reach, np.float64) + 1)
+    # Whole numbers throughout: products of many integers have no float64.
+    steps = case.count.astype(np.int64).astype(object) + 1
+    rounded = np.abs(got - total) * _EXACT <= steps * reach + _EXACT
+    wide = _truth(reach > _EXACT) & _truth(rounded)
     return {
         SATURATED: (outside & ends) | on_the_way,
         WIDENED: _hit(case, "rounded_integers", "widened_sums") & wide,
     }
+
+
+_EXACT = 1 << 24
+"""Up to here float32 holds every integer."""
 
 
 def _truth(value: Any) -> Array:
