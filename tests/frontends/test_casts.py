@@ -95,3 +95,21 @@ def test_what_no_type_stands_for_stays_on_the_host() -> None:
     (row,) = plan.program.ledger
     assert row.disposition == "host"
     assert "a2a3 does not take uint32" in row.reason
+
+
+@pytest.mark.parametrize("name", ["cpu", "a2a3", "a5"])
+def test_placed_maxima_of_small_integers(name: str) -> None:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("MaxPool", ["x"], ["y", "i"], name="n", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)],
+        "g",
+        [value("x", TensorProto.UINT8, SHAPE)],
+        [value("y", TensorProto.UINT8, [2, 3, 4, 4]), value("i", TensorProto.INT64, [2, 3, 4, 4])],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=9)
+    plan = plan_model(made, target(name))
+    (row,) = plan.program.ledger
+    assert row.disposition == "rewritten"
+    x = np.random.default_rng(4).integers(0, 4, SHAPE, dtype=np.uint8)
+    result = verify(plan.model, plan.program, {"x": x})
+    assert result.ok, result.rows

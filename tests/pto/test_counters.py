@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import lanefold as lf
 from lanefold.diagnostics import Place
-from lanefold.ops import Pool, Reduce
+from lanefold.ops import ArgPool, Pool, Reduce
 from lanefold.pto import Tile, execute
 from lanefold.pto.simulate.counting import COUNTERS
 from lanefold.pto.target import PtoTarget
@@ -145,6 +145,21 @@ def test_windows_that_no_output_reads_are_not_counted(name: str, prefer: str) ->
     machine = target.machine(count=True)
     target.lower(op, Place(), prefer).run(machine, [value])
     assert {key: n for key, n in target.counters(machine).items() if n} == {"overflow_in_accumulator": 1}
+
+
+@pytest.mark.parametrize("name", ["cpu", "a2a3", "a5"])
+def test_placed_maxima_count_their_own_windows(name: str) -> None:
+    op = ArgPool((1, 3, 7, 8), (2, 3), (2, 2), pads=(1, 0, 0, 1))
+    value = np.random.default_rng(8).choice([math.nan, 0, 1, 2, -1], op.input_shape).astype(np.float32)
+    target = PtoTarget(name)
+    machine = target.machine(count=True)
+    target.lower(op, Place()).run(machine, [value])
+    dropped = ties = 0
+    for _, c, y, x in np.ndindex(op.output_shape):
+        window = value[0, c, max(2 * y - 1, 0) : 2 * y + 1, 2 * x : 2 * x + 3]
+        found = passed([float(v) for v in window.reshape(-1)], 1)
+        dropped, ties = dropped + found[0], ties + found[1]
+    assert {key: n for key, n in target.counters(machine).items() if n} == {"nan_dropped": dropped, "ties": ties}
 
 
 def test_counters_reach_the_ledger() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanefold.ops import Op, Pool, Reduce
+from lanefold.ops import ArgPool, Op, Pool, Reduce
 from lanefold.ops.groups import folded
 
 Array = npt.NDArray[Any]
@@ -20,6 +20,11 @@ Array = npt.NDArray[Any]
 def passed_over(op: Op, inputs: Sequence[Array], result: Array, counted: Mapping[str, int]) -> dict[str, int]:
     """The counters of one op: what its tile operations ``counted``, corrected by its own inputs and its result."""
     found = dict(counted)
+    if isinstance(op, ArgPool):
+        source = inputs[0].reshape(op.input_shape)
+        nan = folded(op.pool, np.isnan(source).astype(np.int64), np.add) if source.dtype.kind not in "iu" else None
+        dropped = 0 if nan is None else int(nan[~np.isnan(result)].sum())
+        return found | {"nan_dropped": dropped, "ties": _ties(op.pool, source)}
     if not isinstance(op, Pool | Reduce):
         return found
     source = inputs[0].reshape(op.input_shape)
@@ -29,6 +34,21 @@ def passed_over(op: Op, inputs: Sequence[Array], result: Array, counted: Mapping
         nan = folded(op, np.isnan(source).astype(np.int64), np.add)
         return found | {"nan_dropped": int(nan[~np.isnan(result)].sum())}
     return found | _sums(op, source, result, counted) if isinstance(op, Pool) else found
+
+
+def _ties(op: Pool, source: Array) -> int:
+    """Values of all windows, after the first, that equal the largest; none of a window that begins with NaN."""
+    pairs = np.zeros(source.shape, [("value", np.float64), ("equal", np.int64)])
+    pairs["value"] = source
+
+    def combine(a: Array, b: Array) -> Array:
+        made = a.copy()
+        larger = b["value"] > a["value"]
+        made["value"] = np.where(larger, b["value"], a["value"])
+        made["equal"] = np.where(larger, 0, a["equal"] + (a["value"] == b["value"]))
+        return made
+
+    return int(folded(op, pairs, combine)["equal"].sum())
 
 
 def _overflows(op: Pool | Reduce, source: Array) -> int:

@@ -10,11 +10,11 @@ from onnx import helper
 
 from lanefold.frontends.onnx.elements import CAST_SET, host_elements
 from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, Parts, Piece, tensor_type
-from lanefold.ops import ArgReduce, Pool, Reduce, TopK
+from lanefold.ops import ArgPool, ArgReduce, Pool, Reduce, TopK
 
 _FIRST_BRAIN_CAST = 13
-_Kind = Pool | Reduce | ArgReduce | TopK
-_KINDS = (Pool, Reduce, ArgReduce, TopK)
+_Kind = Pool | ArgPool | Reduce | ArgReduce | TopK
+_KINDS = (Pool, ArgPool, Reduce, ArgReduce, TopK)
 _SMALL = ("int8", "uint8", "int16", "uint16", "float16", "bfloat16")
 _CHOOSING = dict.fromkeys(_SMALL, "float32")
 _INSTEAD: dict[str, dict[str, str]] = {
@@ -63,7 +63,7 @@ def _other_types(parts: Parts, opset: int) -> Parts | None:
 
 
 def _operator(op: _Kind) -> str:
-    return "max" if isinstance(op, TopK) else op.operator
+    return "max" if isinstance(op, TopK | ArgPool) else op.operator
 
 
 def _wider(op: _Kind, opset: int) -> str:
