@@ -98,7 +98,7 @@ def test_t5_a_compiled_program_of_unknown_instructions_has_no_number(model: onnx
     program = lf.compile(model, target)
     found = program.cost()
     assert found.cycles == (0.0, math.inf)
-    assert str(found).startswith("cost: unknown (model calibrated; 2 instructions of unknown price)")
+    assert str(found).startswith("cost: unknown (model calibrated for a5; 2 instructions of unknown price)")
     assert timeline(program).ns == (0.0, None)
     json.dumps(trace(program.timeline()), allow_nan=False)
 
@@ -130,7 +130,8 @@ def test_t7_every_result_names_its_model(model: onnx.ModelProto) -> None:
         assert found.model == name
         assert {row.model for row in found.rows} == {name}
         assert found.to_dict()["model"] == name
-        assert f"model {name}" in str(found)
+        assert f"model {name} for {target}" in str(found)
+        assert found.to_dict()["target"] == target
         assert program.timeline(name).model == name
     assert kernel().cost("seed").model == "reference"
     assert "model calibrated" in str(cost("TROWSUM", "f32", 64, 64))
@@ -207,7 +208,7 @@ def test_t8_pto_texts_and_saved_programs_are_priced_around_what_is_unknown(
     assert [row["instruction"] for row in said["rows"]] == ["TROWSUM"]
     folder = lf.compile(model, "a5").save(tmp_path / "out")
     assert (
-        "cost: none (model calibrated; 2 instructions of unknown price left out)"
+        "cost: none (model calibrated for a5; 2 instructions of unknown price left out)"
         in call("cost", folder, "--skip-unknown")[1]
     )
 

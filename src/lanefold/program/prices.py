@@ -97,11 +97,13 @@ class ProgramCost:
 
     Instructions of one engine follow one another; across engines the total lies between the busiest engine (full
     overlap) and the sum of all (no overlap). Where an instruction is unknown the total has a least number only;
-    ``skipped`` counts the unknown ones that were left out, ``not_priced`` names what no row stands for.
+    ``skipped`` counts the unknown ones that were left out, ``not_priced`` names what no row stands for, ``target`` for
+    what the prices hold.
     """
 
     rows: tuple[CostRow, ...]
     model: str
+    target: str
     skipped: int = 0
     not_priced: tuple[str, ...] = ("transfers between DRAM and on-chip memory", "host steps")
 
@@ -157,6 +159,7 @@ class ProgramCost:
         """Rows and totals as plain data."""
         return {
             "model": self.model,
+            "target": self.target,
             "rows": [row.to_dict() for row in self.rows],
             "engines_ns": {name: known(bounds) for name, bounds in self.engines.items()},
             "cycles": known(self.cycles),
@@ -206,7 +209,7 @@ def time_text(ns: tuple[float, float]) -> str:
 
 
 def _line(cost: ProgramCost) -> str:
-    words = [f"model {cost.model}"]
+    words = [f"model {cost.model} for {cost.target}"]
     if len(cost.engines) > 1:
         words += [f"{name} {time_text(ns)}" for name, ns in cost.engines.items()]
     if cost.unknown:

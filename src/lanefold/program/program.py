@@ -241,7 +241,8 @@ class Program:
         model = arguments.text("cost", "model", model, self.target.cost_models)
         rows = tuple(row for step in self.leg_steps for row in step.code.cost(model))
         if rows or model in ("", *self.target.cost_models):
-            return ProgramCost(rows, rows[0].model if rows else model or self.target.cost_models[0])
+            chosen = rows[0].model if rows else model or self.target.cost_models[0]
+            return ProgramCost(rows, chosen, self.target.name)
         raise _COST_MODEL.error(
             f"target {self.target.name} has no cost model {model!r}",
             got=repr(model),

@@ -72,7 +72,7 @@ def program_cost(program: Program, target: str, model: str, parameters: Mapping[
     types = resolve(program, known_parameters(program, parameters))
     asked = [question(program, instruction, types) for instruction in program.instructions]
     rows = tuple(cost_row(each.answer(where, name), each.pipe, each.elements) for each in asked)
-    return ProgramCost(rows, name, not_priced=("the hand-over between pipes",))
+    return ProgramCost(rows, name, where, not_priced=("the hand-over between pipes",))
 
 
 def known_parameters(program: Program, parameters: Mapping[str, int]) -> Mapping[str, int]:

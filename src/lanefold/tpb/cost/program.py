@@ -25,4 +25,4 @@ def price_module(module: Module, generation: isa.Generation, model: str = "") ->
         clock = timing.CLOCK_GHZ[generation].get(engine)
         note = f"{other.opcode or 'an instruction without opcode'}: {NOT_PRICED}"
         rows.append(unpriced(name, engine, chosen, note, clock_ghz=clock))
-    return ProgramCost(tuple(rows), chosen, not_priced=())
+    return ProgramCost(tuple(rows), chosen, generation, not_priced=())

@@ -57,7 +57,11 @@ def price_stream(stream: Stream, model: str = "") -> ProgramCost:
     Source: NKI ISA reference, October 2025; wire struct tables.
     """
     chosen = model_name(model)
-    return ProgramCost(tuple(_rows(stream, chosen)), chosen, not_priced=())
+    return ProgramCost(tuple(_rows(stream, chosen)), chosen, _target(stream), not_priced=())
+
+
+def _target(stream: Stream) -> str:
+    return f"{stream.generation}, opcodes {stream.opcodes}"
 
 
 def _rows(stream: Stream, model: str) -> Iterator[CostRow]:
