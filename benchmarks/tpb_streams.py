@@ -14,7 +14,7 @@ from lanefold.tpb.binary import encode_columns
 
 BUNDLES = 1_000_000
 TEXT_BUNDLES = 200_000
-ASSEMBLED = 2_000
+ASSEMBLED = 20_000
 ROUNDS = 5
 
 

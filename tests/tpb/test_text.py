@@ -470,3 +470,70 @@ def test_lines_of_a_long_stream_are_those_of_its_bundles_alone():
         alone = [tpb.disassemble(stream[index : index + 1]).splitlines()[3] for index in range(600)]
         assert tpb.disassemble(stream).splitlines()[3:] == alone
         assert tpb.assemble(tpb.disassemble(stream)) == stream
+
+
+FIRST = "Reciprocal src=SB[0, 0x0] float32 [[1,8]] dst=SB[0, 0x100] float32 [[1,8]] num_active_channels=1"
+
+
+def test_lines_of_one_shape_are_those_that_stand_alone():
+    random = np.random.default_rng(7)
+    words = np.zeros((400, 64), np.uint8)
+    words[:, 0] = random.choice([0x45, 0x7C, 0x6C, 0x7E, 0xEE], 400)
+    words[:, 1] = 16
+    for field in (0x0C, 0x2C, 0x30):
+        words[:, field : field + 3] = random.integers(0, 256, (400, 3))
+        words[:, field + 3] = random.choice([0, 0, 1, 2, 0x20, 0x40, 0x80], 400)
+    words[:, 0x10] = random.integers(0, 2, 400)
+    words[:, 0x08] = random.integers(0, 256, 400)
+    for generation in ("v2", "v4"):
+        stream = tpb.decode(words.tobytes(), generation)
+        for with_bytes in (False, True):
+            text = tpb.disassemble(stream, hex=with_bytes)
+            assert tpb.assemble(text) == stream
+        alone = [tpb.assemble(line, generation).tobytes() for line in text.splitlines()[3:]]
+        assert b"".join(alone) == stream.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (FIRST.replace("SB[0, 0x0]", "SB[128, 0x0]"), "partition 128 is outside the address window of SB"),
+        (FIRST.replace("SB[0, 0x0]", "PSUM[0, 0x8000]"), "byte 32768 is outside the address window of PSUM"),
+        (FIRST + " semaphore_value=4294967296", "4294967296 does not fit semaphore_value"),
+        (FIRST + " semaphore_value=3 semaphore_value=3", "semaphore_value stands twice"),
+        (FIRST + " semaphore_value=3x1", "'3' does not fit here"),
+        (FIRST + " semaphore_value=0x1F semaphore_value=1", "semaphore_value stands twice"),
+        (FIRST.replace("SB[0, 0x0]", "SBUF[0, 0x0]"), "'['"),
+    ],
+)
+def test_a_mistake_in_a_shape_that_was_read_before(line, told):
+    with pytest.raises(LanefoldError) as caught:
+        tpb.assemble("\n".join([FIRST, FIRST + " semaphore_value=1", FIRST + " semaphore_value=0x10", line]))
+    (finding,) = caught.value.diagnostics
+    assert told in finding.message
+    assert finding.place.line == 4
+
+
+def test_other_spellings_in_a_shape_that_was_read_before():
+    lines = [
+        FIRST + " semaphore_value=7",
+        FIRST + " semaphore_value=0x10",
+        FIRST + " semaphore_value=0x11 ; semaphore_value=5 SB[9, 0x9]",
+        FIRST.replace("SB[0, 0x0]", "SB[1,0x10]") + "\tsemaphore_value=2",
+        FIRST.replace("SB[0, 0x0]", "SB[2, 16]"),
+        FIRST.replace("SB[0, 0x0]", "PSUM[3, 0x20]"),
+        FIRST.replace("SB[0, 0x0]", "shape_register SB[3, 0x20]"),
+        FIRST.replace("SB[0, 0x0]", "shape_register SB[4, 0x20]"),
+        FIRST.replace("SB[0, 0x0]", "r7"),
+    ]
+    together = tpb.assemble("\n".join(lines))
+    assert together.tobytes() == b"".join(tpb.assemble(line).tobytes() for line in lines)
+    assert [bundle["semaphore_value"] for bundle in together] == [7, 16, 17, 2, 0, 0, 0, 0, 0]
+    assert [bundle["src"]["start_addr"] for bundle in together][3:] == [
+        (1 << 18) + 16,
+        (2 << 18) + 16,
+        0x2000000 + 3 * 0x8000 + 32,
+        0x40000000 + (3 << 18) + 32,
+        0x40000000 + (4 << 18) + 32,
+        0x80000007,
+    ]

@@ -12,6 +12,7 @@ from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
 from lanefold.tpb.binary.stream import Stream
 from lanefold.tpb.text import mistakes
+from lanefold.tpb.text.lines import Lines
 from lanefold.tpb.text.mistakes import Context, unknown
 from lanefold.tpb.text.nodes import (
     Directive,
@@ -28,8 +29,6 @@ _HEADER: dict[str, tuple[str, ...]] = {
     ".opcodes": isa.READINGS,
     ".engine": tuple(isa.ENGINES),
 }
-_REMEMBERED = 1 << 16
-"""Lines whose bytes are remembered, so that repeated lines are parsed once."""
 
 
 def assemble(text: str, generation: str | None = None, opcodes: str | None = None) -> Stream:
@@ -79,15 +78,15 @@ class _Reader:
         self.given = given
         self.header: dict[str, str] = {}
         self.bundles: list[bytes] = []
-        self.known: dict[str, bytes] = {}
+        self.lines: Lines | None = None
 
     def setting(self, name: str) -> str:
         """What a directive says, or the call, or the default: the first of the possible values."""
         return self.header.get(name) or self.given.get(name) or _HEADER[name][0]
 
     def line(self, text: str, number: int) -> None:
-        """Reads one line; lines that stand several times are parsed once."""
-        bundle = self.known.get(text)
+        """Reads one line; lines that differ only in addresses and value are parsed once."""
+        bundle = self.lines.bundle(text) if self.lines else None
         if bundle is None:
             context = Context(text.rstrip("\r"), number)
             node = self.parse(context.text, context)
@@ -97,8 +96,6 @@ class _Reader:
                 self.directive(node, context)
                 return
             bundle = self.bundle(node, context)
-            if len(self.known) < _REMEMBERED:
-                self.known[text] = bundle
         self.bundles.append(bundle)
 
     def bundle(self, node: Raw | Statement, context: Context) -> bytes:
@@ -107,7 +104,11 @@ class _Reader:
             return _raw(node, context)
         generation = layout.check_generation(self.setting(".generation"))
         reading = layout.check_reading(self.setting(".opcodes"))
-        return StatementWriter(node, context, generation, reading).bundle()
+        # From the first bundle on the header is settled, and with it what a shape of lines stands for.
+        self.lines = self.lines or Lines(generation)
+        made = StatementWriter(node, context, generation, reading).bundle()
+        self.lines.remember(context.text, node, made, int(layout.kinds_by_opcode(generation, reading)[made[0]]))
+        return made
 
     def directive(self, node: Directive, context: Context) -> None:
         """Takes a header directive over."""
