@@ -202,7 +202,9 @@ def _sum(case: Case) -> Marks:
     mixed = case.magnitude / case.folded(_quantum(case.values), np.minimum) > 1 / coarse
     order = near & (case.count > 2) & (mixed | ~np.isfinite(exact))
     squares = near & (op.element == "square")  # type: ignore[union-attr]
-    folds = near & average & (np.frexp(divisor)[0] != 0.5)
+    # Products with 1/N are exact where N is a power of two, except below the normal numbers.
+    least = min(float(ml_dtypes.finfo(name).smallest_normal) for name in case.accumulators)  # type: ignore[no-untyped-call]
+    folds = near & average & ((np.frexp(divisor)[0] != 0.5) | (np.abs(exact) < least))
     finite = case.folded(np.where(np.isfinite(case.values), np.abs(case.values), 0), np.add)
     endless = (finite > limit) & ~np.isfinite(case.got.astype(np.float64))
     overflow = endless & np.isfinite(exact) & _hit(case, *_OVERFLOWS)
