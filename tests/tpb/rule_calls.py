@@ -15,6 +15,7 @@ from lanefold.tpb.bir.operands import instruction as read_instruction
 from lanefold.tpb.cost import model_name
 from lanefold.tpb.lower.lower import built, lower
 from lanefold.tpb.lower.reduce import lower_cross_lane, lower_free_axis
+from lanefold.tpb.machine.orders import expression
 from tests.tpb.rule_bundles import bundle, stream
 from tests.tpb.rule_cases import CallCase
 
@@ -511,6 +512,15 @@ MACHINE_CALLS = (
         "birsim",
     ),
     CallCase(
+        "TPB-MACHINE-ORDER",
+        lambda fold: expression(fold, 3),
+        "pool max",
+        "pool min",
+        "'pool min' is no fold of the machine",
+        "write 'pool average'",
+        "pool average",
+    ),
+    CallCase(
         "TPB-MACHINE-OPERATOR",
         _reduce,
         {},
@@ -596,8 +606,9 @@ MACHINE_CALLS = (
         _together,
         True,
         False,
-        "DVE waits at bundle 0 for SEM_GE_IMM 1 1 (now 0); Pool waits at bundle 0 for SEM_GE_IMM 2 1 (now 0)",
-        "give one of the engines an update of that semaphore before its wait",
+        "DVE waits at bundle 0 for semaphore 1 to be at least 1, it is 0, and Pool would update it at bundle 0; "
+        "Pool waits at bundle 0 for semaphore 2 to be at least 1, it is 0, and DVE would update it at bundle 0",
+        "move the update of semaphore 1 in Pool, bundle 0, in front of the wait of Pool",
         True,
     ),
     CallCase(
@@ -605,7 +616,7 @@ MACHINE_CALLS = (
         _marked,
         True,
         False,
-        "Reciprocal reads 2048 elements that nothing has written",
+        "Reciprocal reads 2048 elements of src that nothing has written",
         "call mark_written for data put in by hand",
         True,
     ),

@@ -51,12 +51,22 @@ def test_a_cycle_of_three_engines_names_every_side():
     found = stuck({"Pool": link(2, 1), "DVE": link(3, 2), "Activation": link(1, 3)})
     assert len(found) == 3
     message = found[0].message
-    assert message.startswith("Pool waits at bundle 0 for semaphore 1 to be at least 1, it is 0; ")
-    assert "what updates it stands behind other waits: Activation, bundle 0" in message
-    assert "DVE waits at bundle 0 for semaphore 2" in message
-    assert "Activation waits at bundle 0 for semaphore 3" in message
+    assert message == (
+        "Pool waits at bundle 0 for semaphore 1 to be at least 1, it is 0, and Activation would update it at bundle 0; "
+        "DVE waits at bundle 0 for semaphore 2 to be at least 1, it is 0, and Pool would update it at bundle 0; "
+        "Activation waits at bundle 0 for semaphore 3 to be at least 1, it is 0, and DVE would update it at bundle 0"
+    )
+    assert {finding.message for finding in found} == {message}
     assert found[0].got == "3 engines waiting: Pool, DVE, Activation"
-    assert found[1].message.startswith("DVE waits")
+    firsts = [finding.cures[0].text for finding in found]
+    assert firsts == [
+        "move the update of semaphore 1 in Activation, bundle 0, in front of the wait of Activation",
+        "move the update of semaphore 2 in Pool, bundle 0, in front of the wait of Pool",
+        "move the update of semaphore 3 in DVE, bundle 0, in front of the wait of DVE",
+    ]
+    # The first cure taken: Activation updates before it waits.
+    eased = stream(doubled(0, 64, update=INC, update_index=1), doubled(0, 64, wait=GE, wait_index=3, value=1))
+    Machine("v2").run({"Pool": link(2, 1), "DVE": link(3, 2), "Activation": eased})
 
 
 def test_a_wait_that_starves_is_told_from_a_cycle_and_its_cure_works():
@@ -69,8 +79,8 @@ def test_a_wait_that_starves_is_told_from_a_cycle_and_its_cure_works():
 
     (finding,) = stuck(streams())
     assert finding.message == (
-        "DVE waits at bundle 1 for semaphore 7 to be at least 3, it is 1; "
-        "nothing that is left in the other streams updates it"
+        "DVE waits at bundle 1 for semaphore 7 to be at least 3, it is 1, "
+        "and nothing that is left in the other streams updates it"
     )
     assert finding.got == "1 engine waiting: DVE"
     mode, index, value = re.search(

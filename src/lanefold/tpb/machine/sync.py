@@ -154,37 +154,51 @@ def _check_modes(turn: _Turn) -> None:
                 _known(names.get(mode, f"mode {mode}"), place_of(turn.stream, at))
 
 
+_FEW = 3
 _CONDITIONS = {"EQ": "", "LT": "below ", "LE": "at most ", "GT": "above ", "GE": "at least "}
 
 
 def _deadlock(turns: Mapping[str, _Turn], semaphores: Semaphores) -> list[Diagnostic]:
     waiting = {engine: turn for engine, turn in turns.items() if not turn.done}
-    return [_stuck(engine, waiting, semaphores) for engine in waiting]
+    message = "; ".join(_waits(engine, waiting, semaphores) for engine in waiting)
+    found = []
+    for engine, turn in waiting.items():
+        wait, index, _, _, value = turn.events()
+        what, _, _ = _sides(wait, index, value, semaphores)
+        bundle = turn.tasks[turn.at].index
+        cures = [
+            f"move the update of {what} in {name}, bundle {at}, in front of the wait of {name}"
+            for name, at in _left(engine, waiting)[:1]
+        ]
+        cures.append(f"let a bundle of another engine that does not wait make it so: {_remedy(wait, index, value)}")
+        cures.append(f"take the wait out of {engine}, bundle {bundle}")
+        found.append(
+            _DEADLOCK.finding(
+                message,
+                got=f"{len(waiting)} engine{'s' * (len(waiting) != 1)} waiting: {', '.join(waiting)}",
+                allowed="for every wait an update that comes before it in another stream",
+                cures=cures,
+                place=place_of(turn.stream, bundle),
+            )
+        )
+    return found
 
 
-def _stuck(engine: str, waiting: Mapping[str, _Turn], semaphores: Semaphores) -> Diagnostic:
+def _left(engine: str, waiting: Mapping[str, _Turn]) -> list[tuple[str, int]]:
+    """The bundles of other engines, still to come, that update what an engine waits for."""
+    wait, index, _, _, _ = waiting[engine].events()
+    return [(name, at) for name in waiting if name != engine for at in waiting[name].updates(wait[:3], index)]
+
+
+def _waits(engine: str, waiting: Mapping[str, _Turn], semaphores: Semaphores) -> str:
     turn = waiting[engine]
     wait, index, _, _, value = turn.events()
     what, wanted, now = _sides(wait, index, value, semaphores)
-    bundle = turn.tasks[turn.at].index
-    left = [(name, at) for name in waiting if name != engine for at in waiting[name].updates(wait[:3], index)]
-    if left:
-        places = ", ".join(f"{name}, bundle {at}" for name, at in left)
-        other = f"what updates it stands behind other waits: {places}"
-    else:
-        other = "nothing that is left in the other streams updates it"
-    others = [_waits(name, waiting[name], semaphores) for name in waiting if name != engine]
-    cures = [
-        f"move the update of {what} in {name}, bundle {at}, in front of the wait of {name}" for name, at in left[:1]
-    ]
-    spare = f"let a bundle of another engine that does not wait make it so: {_remedy(wait, index, value)}"
-    cures += [spare, f"take the wait out of {engine}, bundle {bundle}"]
-    return _DEADLOCK.finding(
-        "; ".join([f"{engine} waits at bundle {bundle} for {what} to be {wanted}, it is {now}", other, *others]),
-        got=f"{len(waiting)} engine{'s' * (len(waiting) != 1)} waiting: {', '.join(waiting)}",
-        allowed="for every wait an update that comes before it in another stream",
-        cures=cures,
-        place=place_of(turn.stream, bundle),
+    left = _left(engine, waiting)
+    other = " and ".join(f"{name} would update it at bundle {at}" for name, at in left[:_FEW])
+    return (
+        f"{engine} waits at bundle {turn.tasks[turn.at].index} for {what} to be {wanted}, it is {now}, and "
+        f"{other or 'nothing that is left in the other streams updates it'}"
     )
 
 
@@ -195,12 +209,6 @@ def _remedy(wait: str, index: int, value: int) -> str:
         return f"update_mode {'EVT_SET' if condition == 'SET' else 'EVT_CLR'}_COMPLETE, update_idx {index}"
     wanted = value + (condition == "GT") - (condition == "LT")
     return f"update_mode SEM_WR_IMM_COMPLETE, update_idx {index}, semaphore_value {wanted}"
-
-
-def _waits(engine: str, turn: _Turn, semaphores: Semaphores) -> str:
-    wait, index, _, _, value = turn.events()
-    what, wanted, now = _sides(wait, index, value, semaphores)
-    return f"{engine} waits at bundle {turn.tasks[turn.at].index} for {what} to be {wanted}, it is {now}"
 
 
 def _sides(wait: str, index: int, value: int, semaphores: Semaphores) -> tuple[str, str, str]:
