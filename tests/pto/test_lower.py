@@ -196,6 +196,23 @@ def test_what_tiles_cannot_do_is_refused(op: Any, code: str) -> None:
         assert candidate.against[0].code == code
 
 
+@pytest.mark.parametrize(
+    ("dtype", "operator", "cure"),
+    [
+        ("uint16", "add", "cast the tensor to int32 first, which holds every uint16"),
+        ("uint8", "max", "cast the tensor to int16 first, which holds every uint8"),
+        ("bfloat16", "add", "cast the tensor to float32 first, which holds every bfloat16"),
+        ("uint32", "add", "cast the tensor to int32 first, if its values allow it"),
+        ("int32", "average", "cast the tensor to float32 first, if its values allow it"),
+        ("int16", "average", "cast the tensor to float32 first, which holds every int16"),
+    ],
+)
+def test_types_to_cast_to(dtype: str, operator: str, cure: str) -> None:
+    with pytest.raises(LanefoldError) as caught:
+        PtoTarget("a2a3").lower(Reduce(operator, (4, 5), (1,), dtype=dtype), Place())
+    assert caught.value.diagnostics[0].cures[0].text == cure
+
+
 def test_an_unknown_preference_is_refused() -> None:
     with pytest.raises(LanefoldError) as caught:
         lower(Reduce("add", (4, 5), (1,)), prefer="free-axis")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
 from lanefold.ops import ArgPool, ArgReduce, Expand, Op, Pool, Reciprocal, Reduce, Softmax, TopK
@@ -25,6 +27,7 @@ from lanefold.pto.lower.softmax import lower_softmax
 from lanefold.pto.lower.softmax import operations as softmax_operations
 from lanefold.pto.lower.tiles import OPERATORS, column_types
 from lanefold.pto.names import element
+from lanefold.pto.tiles import numpy_type
 
 RULE_OP = Rule(
     "PTO-LOWER-OP",
@@ -163,9 +166,22 @@ def _dtype(op: _Lowered, target: str, place: Place) -> str:
             got=found,
             allowed=", ".join(legal),
             place=place,
-            cures=[f"cast the tensor to {legal[0]} first if its values allow it, or keep the node on the host"],
+            cures=[_cast(op.dtype, legal), "keep the node on the host"],
         )
     return element(op.dtype).name
+
+
+def _cast(dtype: str, legal: Sequence[str]) -> str:
+    """The type to cast to: one that holds every value, whole numbers for whole numbers where there are any."""
+    kind = numpy_type(element(dtype))
+    whole = [name for name in legal if name not in FLOATS and element(dtype).kind != "float"]
+    for names in (whole, legal):
+        safe = [name for name in names if name != dtype and np.can_cast(kind, numpy_type(element(name)))]
+        if safe:
+            least = min(safe, key=lambda name: element(name).bytes)
+            return f"cast the tensor to {least} first, which holds every {dtype}"
+    widest = max(whole or legal, key=lambda name: element(name).bytes)
+    return f"cast the tensor to {widest} first, if its values allow it"
 
 
 def legal_types(op: _Lowered, target: str) -> list[str]:
