@@ -11,6 +11,7 @@ from lanefold.cli.common import (
     DONE,
     FINDINGS,
     AsJson,
+    announce_compilation,
     make_folder,
     print_findings,
     print_json,
@@ -177,6 +178,9 @@ def sim(
     from lanefold.tpb import Machine
     from lanefold.tpb.machine.options import from_texts
     from lanefold.tpb.machine.tracing import Record, to_text
+
+    if not as_json:
+        announce_compilation()
 
     streams = machine_streams(program, generation, opcodes)
     first = next(iter(streams.values()))
