@@ -338,7 +338,7 @@ def test_open_extents_are_told() -> None:
     assert program.cost(parameters={"n": 8}).cycles[1] < program.cost(parameters={"n": 64}).cycles[1]
     for parameters in ({"m": 8}, {"n": 0}, {"n": 1.5}, {"n": True}, {"n": "8"}, {"n": 8, "m": 8}):
         for asked in (program.cost, program.timeline):
-            with pytest.raises(LanefoldError, match="PTO-TIMELINE-EXTENT|CALL-ARGUMENT"):
+            with pytest.raises(LanefoldError, match=r"PTO-TIMELINE-EXTENT|CALL-ARGUMENT"):
                 asked(parameters=parameters)
 
 
