@@ -214,8 +214,8 @@ def test_file_names_of_streams() -> None:
     ("names", "told"),
     [
         ((), "opcodes reference: no bundle tells the readings apart, the default is used"),
-        (("tensor_reduce_arith",), "opcodes headers: 1 bundle is well formed only with headers"),
-        (("tensor_reduce_arith",) * 2, "opcodes headers: 2 bundles are well formed only with headers"),
+        (("tensor_reduce_arith",), "opcodes headers: 1 bundle fits headers only"),
+        (("tensor_reduce_arith",) * 2, "opcodes headers: 2 bundles fit headers only"),
     ],
 )
 def test_the_reading_found_says_why(names: tuple[str, ...], told: str) -> None:

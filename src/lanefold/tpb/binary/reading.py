@@ -32,8 +32,8 @@ class Detection(NamedTuple):
 
 
 def _voices(count: int, reading: str) -> str:
-    """Bundles that are well formed in one reading only, a gather pair in that reading's order among them."""
-    return f"{count} bundle{'s are' if count != 1 else ' is'} well formed only with {reading}"
+    """Bundles whose reserved bytes, numbers or order suit one reading only."""
+    return f"{count} bundle{'s fit' if count != 1 else ' fits'} {reading} only"
 
 
 def _possible(words: npt.NDArray[np.uint8], row: isa.BundleKind) -> npt.NDArray[np.bool_]:
