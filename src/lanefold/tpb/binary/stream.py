@@ -235,7 +235,7 @@ class Stream:
         raise _INDEX.error(
             f"the stream of {len(self)} bundle{'s' * (len(self) != 1)} has none at {shown(index)}",
             got=shown(index),
-            allowed=f"0 to {last}, -{last + 1} to -1, or a slice" if len(self) else "a slice; the stream is empty",
+            allowed=_indices(last),
             cures=["write stream[0]" if len(self) else "write stream[:]"],
         )
 
@@ -315,6 +315,13 @@ def decode(
     return Stream(words, known, layout.check_reading(opcodes))
 
 
+def _indices(last: int) -> str:
+    """The indices of a stream whose last bundle is at ``last``, in words."""
+    if last < 0:
+        return "a slice; the stream is empty"
+    return f"0 to {last}, -{last + 1} to -1, or a slice" if last else "0, -1, or a slice"
+
+
 def as_stream(given: object) -> Stream:
     """The stream itself.
 
@@ -375,7 +382,10 @@ def _words(buffer: bytes | bytearray | memoryview | str | Bytes) -> Bytes:
             f"{shown(buffer)} is not a contiguous buffer of bytes",
             got=f"{buffer.dtype} array" if isinstance(buffer, np.ndarray) else shown(buffer),
             allowed="bytes, bytearray, memoryview, contiguous uint8 array, hexadecimal text",
-            cures=["pass the content of the .bin file as bytes"],
+            cures=[
+                "pass the content of the .bin file as bytes",
+                "pass array.view(numpy.uint8), if its bytes are meant",
+            ],
         ) from None
     size = isa.BUNDLE_BYTES
     if len(flat) % size:

@@ -233,9 +233,10 @@ def dump(module: Module, path: str | Path | None = None) -> bytes:
     if path is not None:
         try:
             Path(path).write_bytes(content)
-        except (OSError, ValueError, TypeError) as error:
-            named = str(path) if isinstance(path, (str, Path)) else shown(path)
-            raise _unwritable(named, error) from None
+        except TypeError:
+            raise _unwritable(shown(path), "it is no path") from None
+        except (OSError, ValueError) as error:
+            raise _unwritable(str(path), getattr(error, "strerror", None) or str(error)) from None
     return content
 
 
@@ -256,9 +257,9 @@ def _content(source: object) -> bytes:
     raise _no_file(f"{shown(source)} is no module", shown(source), Place())
 
 
-def _unwritable(path: str, error: Exception) -> LanefoldError:
+def _unwritable(path: str, why: str) -> LanefoldError:
     return _FILE.error(
-        f"{path or 'an empty path'} cannot be written: {getattr(error, 'strerror', None) or error}",
+        f"{path or 'an empty path'} cannot be written: {why}",
         got=path,
         allowed="the path of a file that may be written",
         place=Place(file=path),
@@ -343,7 +344,12 @@ def as_module(given: object) -> Module:
     """
     if isinstance(given, Module):
         return given
-    raise _no_file(f"{shown(given)} is no module", shown(given), Place())
+    raise _FILE.error(
+        f"{shown(given)} is no module",
+        got=shown(given),
+        allowed="a Module",
+        cures=["read it with bir.load", "make one of typed instructions with bir.from_instructions"],
+    )
 
 
 def _no_stream(instruction: Instruction) -> Diagnostic:

@@ -139,7 +139,9 @@ def read_list(value: object, key: str, read: Callable[[Any, Place], Any], place:
         LanefoldError: ``TPB-BIR-FORM`` if it is no list or a record in it is malformed.
     """
     if not isinstance(value, list):
-        raise bad_form(f"{key} is not a list", got=value, allowed="a list", place=_at(place, key))
+        message = f"{key} is missing" if value is None else f"{key} is not a list"
+        cure = f"write {key} as a list, [] where there are none"
+        raise bad_form(message, got=value, allowed="a list", place=_at(place, key), cure=cure)
     return [read(item, place) for item in value]
 
 
