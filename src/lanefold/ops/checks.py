@@ -167,8 +167,18 @@ def identity(operator: str, dtype: str) -> int | float | None:
 
     A maximum starts at −inf or the lowest integer, a minimum at +inf or the highest.
 
+    Raises:
+        LanefoldError: CALL-ARGUMENT, TPB-DTYPE-NAME for what names no operator or element type.
+
     Source: ONNX operators, ReduceMax, ReduceMin, ReduceProd and ReduceSum, empty sets.
     """
+    arguments.text("identity", "operator", operator, ("add", "mult", "max", "min"))
+    if not is_float(arguments.text("identity", "dtype", dtype, _TYPE_NAMES)) and dtype != "bool":
+        check_dtype(dtype)
+    if operator.startswith("bitwise") and is_float(dtype):
+        raise _dtype_error(
+            "identity", f"{operator} on {dtype}", "an integer type with a bitwise operator", dtype="int32"
+        )
     if operator in ("max", "min"):
         sign = -1 if operator == "max" else 1
         if is_float(dtype):

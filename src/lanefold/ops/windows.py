@@ -169,6 +169,8 @@ def axis_windows(
     dilation = arguments.integer("axis_windows", "dilation", dilation, low=1)
     pad_begin = arguments.integer("axis_windows", "pad_begin", pad_begin)
     pad_end = arguments.integer("axis_windows", "pad_end", pad_end)
+    ceil_mode = arguments.flag("axis_windows", "ceil_mode", ceil_mode)
+    count_include_pad = arguments.flag("axis_windows", "count_include_pad", count_include_pad)
     effective = dilation * (kernel - 1) + 1
     outputs, dropped = outputs_of(size, kernel, stride, dilation, pad_begin, pad_end, ceil_mode=ceil_mode)
     if outputs > GREATEST_SIZE:
@@ -215,9 +217,17 @@ def pool_shape(
 ) -> PoolShape:
     """The windows of all spatial axes; pads are all begins and then all ends, in elements.
 
+    Raises:
+        LanefoldError: CALL-ARGUMENT for numbers that make no windows, OP-SIZE for more outputs than are simulated.
+
     Source: ONNX operators, MaxPool and AveragePool, output shape.
     """
+    sizes = arguments.integers("pool_shape", "sizes", sizes, low=0)
     rank = len(sizes)
+    kernel = arguments.integers("pool_shape", "kernel", kernel, count=rank)
+    strides = arguments.integers("pool_shape", "strides", strides, count=rank)
+    dilations = arguments.integers("pool_shape", "dilations", dilations, count=rank)
+    pads = arguments.integers("pool_shape", "pads", pads, count=2 * rank)
     rows = zip(sizes, kernel, strides, dilations, pads[:rank], pads[rank:], strict=True)
     return PoolShape(
         tuple(axis_windows(*row, ceil_mode=ceil_mode, count_include_pad=count_include_pad) for row in rows)
