@@ -18,6 +18,7 @@ from lanefold import ops
 from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.backend import LanefoldBackend
 from lanefold.frontends.onnx import plan_model, random_inputs, read_model, verify
+from lanefold.numerics.dtypes import DTYPES
 from lanefold.report.trace import write_trace
 from lanefold.targets import operations, target
 
@@ -386,3 +387,13 @@ def test_texts_are_fed_to_models_that_take_them() -> None:
     for wrong in (["a", 1], [1, 2], "a", np.zeros(2)):
         with pytest.raises(LanefoldError):
             program.run({"x": wrong})
+
+
+def test_identities_of_every_operator_and_type() -> None:
+    for operator in (*ops.REDUCE_OPERATORS, "none"):
+        for dtype in ("bool", "float64", "none", *(row.name for row in DTYPES)):
+            try:
+                value = ops.identity(operator, dtype)
+            except LanefoldError:
+                continue
+            assert value is None or isinstance(value, int | float)

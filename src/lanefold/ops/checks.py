@@ -188,7 +188,7 @@ def identity(operator: str, dtype: str) -> int | float | None:
         limits = np.iinfo(dtype)
         return int(limits.min if operator == "max" else limits.max)
     if operator == "bitwise_and":
-        return -1 if dtype.startswith("int") else int(np.iinfo(dtype).max)
+        return 1 if dtype == "bool" else -1 if dtype.startswith("int") else int(np.iinfo(dtype).max)
     fixed = {"add": 0, "mult": 1, "bitwise_or": 0, "bitwise_xor": 0, "logical_and": 1, "logical_or": 0}
     return fixed.get(operator, 0 if operator == "logical_xor" else None)
 
