@@ -706,3 +706,38 @@ def test_instructions_survive_bir_json(data, channels):
     (again,) = bir.load(bir.dump(written)).instructions()
     assert tpb.encode(again, "v4") == tpb.encode(made, "v4")
     assert bir.dump(bir.from_instructions(again, "v4")) == bir.dump(written)
+
+
+@pytest.mark.parametrize(
+    ("operand", "message"),
+    [
+        ({"ap": None}, "ap of a physical_ap is null, not a list"),
+        ({"ap": [[1]]}, "ap[0] of a physical_ap has 1 entry, not 2"),
+        ({"ap": [[1, 2.5]]}, "ap[0][1] of a physical_ap is a number, not a whole number"),
+        (
+            {"tensor_indirect_arg_id": "x"},
+            "tensor_indirect_arg_id of a physical_ap is a text, not a whole number or null",
+        ),
+        ({"kind": "register_ap"}, "a register_ap lacks its key regref"),
+    ],
+)
+def test_malformed_records_in_the_words_of_json(operand, message):
+    given = {"kind": "physical_ap", "ap": [[1, 1], [1, 1]], "dtype": "float32", "memref": "x", "offset": 0, **operand}
+    with pytest.raises(LanefoldError) as caught:
+        bir.instruction({"opcode": "Reciprocal", "ins": [given], "outs": []}, {})
+    assert caught.value.diagnostics[0].message == message
+
+
+@pytest.mark.parametrize(
+    ("sync", "message"),
+    [
+        ({"on_wait": [{"wait_value": 3}]}, "an on_wait entry lacks its key id"),
+        ({"on_update": [{"id": "x"}]}, "[0].id of an on_update entry is a text, not a whole number"),
+        ([1], "sync_info is no object"),
+    ],
+)
+def test_malformed_events_in_the_words_of_json(sync, message):
+    operand = {"kind": "register_ap", "ap": [[1, 1], [1, 1]], "dtype": "float32", "regref": 1}
+    with pytest.raises(LanefoldError) as caught:
+        bir.instruction({"opcode": "Reciprocal", "ins": [operand], "outs": [operand], "sync_info": sync}, {})
+    assert caught.value.diagnostics[0].message == message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +40,40 @@ def _told(got: object) -> str:
     if not isinstance(got, Mapping):
         return shown(got)
     return f"an object with {', '.join(map(str, got))}"[:_MOST_SHOWN] if got else "an object without keys"
+
+
+_KINDS = {
+    "array": "a list",
+    "object": "an object",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+}
+_WRONG_KIND = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<got>[^`]*)`(?: - at `\$\.?(?P<path>[^`]*)`)?")
+_WRONG_LENGTH = re.compile(
+    r"Expected `array` of length (?P<wanted>\d+), got (?P<got>\d+)(?: - at `\$\.?(?P<path>[^`]*)`)?"
+)
+_MISSING = re.compile(r"Object missing required field `(?P<key>[^`]*)`(?: - at `\$\.?(?P<path>[^`]*)`)?")
+
+
+def mismatch(what: str, error: Exception) -> str:
+    """What the type converter says of a record, in the words of JSON."""
+    said, whole = str(error), with_article(what)
+    if found := _MISSING.fullmatch(said):
+        return f"{whole} lacks its key {found['key']}"
+    if found := _WRONG_KIND.fullmatch(said):
+        wanted = " or ".join(_KINDS.get(kind, kind) for kind in found["wanted"].split(" | "))
+        return f"{found['path'] or 'the whole'} of {whole} is {_KINDS.get(found['got'], found['got'])}, not {wanted}"
+    if found := _WRONG_LENGTH.fullmatch(said):
+        return f"{found['path'] or 'the whole'} of {whole} has {found['got']} entr{'y' if found['got'] == '1' else 'ies'}, not {found['wanted']}"
+    return f"{whole} is malformed: {said}"
+
+
+def with_article(word: str) -> str:
+    """A word with its indefinite article."""
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
 def plain(value: object, place: Place) -> Any:

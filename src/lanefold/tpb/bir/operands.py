@@ -12,7 +12,7 @@ from lanefold.diagnostics import Cure, LanefoldError, Place, Rule
 from lanefold.numerics.dtypes import by_name, nearest_names
 from lanefold.tpb import isa
 from lanefold.tpb.binary import joined_sync
-from lanefold.tpb.bir.form import NOT_FINITE, bad_form
+from lanefold.tpb.bir.form import NOT_FINITE, bad_form, mismatch, with_article
 from lanefold.tpb.bir.records import (
     InstructionRecord,
     MemoryLocation,
@@ -217,7 +217,7 @@ def _access(operand: Operand, allocations: Mapping[str, Any], place: Place) -> A
     if not isinstance(operand, PhysicalAp) or operand.dynamic_ap_info:
         kind = "dynamic physical_ap" if isinstance(operand, PhysicalAp) else operand.kind
         raise _KIND.error(
-            f"an operand is a {kind}",
+            f"an operand is {with_article(kind)}",
             got=kind,
             allowed="physical_ap, register_ap",
             place=place,
@@ -332,7 +332,7 @@ def _events(info: Any, key: str, kind: type[_Event], made: Instruction) -> list[
         return msgspec.convert(info.get(key, []), list[kind])  # type: ignore[valid-type]
     except (msgspec.ValidationError, AttributeError, OverflowError) as error:
         raise bad_form(
-            f"sync_info is malformed: {error}",
+            "sync_info is no object" if isinstance(error, AttributeError) else mismatch(f"{key} entry", error),
             got=info,
             allowed="{on_wait: [{id, wait_value}], on_update: [{id, update_value}]}",
             place=made.place("sync_info"),

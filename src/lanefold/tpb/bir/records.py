@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
@@ -10,7 +11,7 @@ import msgspec
 
 from lanefold.diagnostics import Place
 from lanefold.tpb import isa
-from lanefold.tpb.bir.form import bad_form
+from lanefold.tpb.bir.form import bad_form, mismatch
 
 if TYPE_CHECKING:
     Operands: TypeAlias = "list[Operand]"
@@ -71,6 +72,12 @@ class Record(msgspec.Struct, kw_only=True):
     written: frozenset[str] = frozenset()
 
     @classmethod
+    def called(cls) -> str:
+        """What a record is called in findings: an operand by its kind, others by their plain name."""
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cls.__name__).lower()
+        return words.replace(" ", "_") if cls in OPERAND_KINDS.values() else words.removesuffix(" record")
+
+    @classmethod
     def names(cls) -> tuple[str, ...]:
         """The keys that the type names."""
         return tuple(name for name in cls.__struct_fields__ if name not in ("rest", "written"))
@@ -82,7 +89,7 @@ class Record(msgspec.Struct, kw_only=True):
         Raises:
             LanefoldError: ``TPB-BIR-FORM`` if a required key is missing or a key has the wrong kind.
         """
-        what = cls.__name__
+        what = cls.called()
         if not isinstance(value, Mapping):
             raise bad_form(f"a {what} is not an object", got=value, allowed="an object", place=place)
         names = cls.names()
@@ -93,9 +100,8 @@ class Record(msgspec.Struct, kw_only=True):
         try:
             made = msgspec.convert(known | stand_in, cls)
         except (msgspec.ValidationError, OverflowError) as error:
-            raise bad_form(
-                f"a {what} is malformed: {error}", got=value, allowed=f"an object with {', '.join(names)}", place=place
-            ) from None
+            wanted = f"an object with {', '.join(names)}"
+            raise bad_form(mismatch(what, error), got=value, allowed=wanted, place=place) from None
         for key, items in inner.items():
             setattr(made, key, items)
         made.rest = {key: item for key, item in value.items() if key not in names}
