@@ -67,7 +67,8 @@ def mismatch(what: str, error: Exception) -> str:
         wanted = " or ".join(_KINDS.get(kind, kind) for kind in found["wanted"].split(" | "))
         return f"{found['path'] or 'the whole'} of {whole} is {_KINDS.get(found['got'], found['got'])}, not {wanted}"
     if found := _WRONG_LENGTH.fullmatch(said):
-        return f"{found['path'] or 'the whole'} of {whole} has {found['got']} entr{'y' if found['got'] == '1' else 'ies'}, not {found['wanted']}"
+        entries = "1 entry" if found["got"] == "1" else f"{found['got']} entries"
+        return f"{found['path'] or 'the whole'} of {whole} has {entries}, not {found['wanted']}"
     return f"{whole} is malformed: {said}"
 
 
