@@ -32,6 +32,7 @@ COUNTERS: dict[str, str] = {
 """What is counted, and what each counter means."""
 
 _EXACT = 1 << 24
+_SHORT = 64
 _GROWING = ("add", "subtract", "mult", "average")
 _CHOOSERS = {
     "max": (np.fmax, False),
@@ -54,15 +55,27 @@ def _reads(
         return found
     choose, magnitudes = chooser
     seen = np.abs(values) if magnitudes else values
-    running = choose.accumulate(seen, axis=-1)
-    nan = np.isnan(seen)
-    found["nan_dropped"] = int((nan & ~np.isnan(running[..., -1:])).sum())
-    found["ties"] = int((seen[..., 1:] == running[..., :-1]).sum())
-    best = running[..., -1]
+    best, found["ties"] = _met(seen, choose)
+    nan = np.isnan(seen).sum(axis=-1)
+    found["nan_dropped"] = int(nan[~np.isnan(best)].sum())
     # Where no element counts the start value stands; a negated result has the other sign.
     strange = np.isfinite(best) & (np.abs(results).reshape(best.shape) != np.abs(best))
     found["foreign_extremes"] = int(strange.sum())
     return found
+
+
+def _met(values: npt.NDArray[np.float32], choose: np.ufunc) -> tuple[npt.NDArray[np.float32], int]:
+    """The extreme of every group, and how many elements equalled the one before them."""
+    if values.shape[-1] > _SHORT:
+        running = choose.accumulate(values, axis=-1)
+        return running[..., -1], int((values[..., 1:] == running[..., :-1]).sum())
+    # Many short groups: element by element, all groups at once.
+    lines = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+    best, ties = lines[0], 0
+    for line in lines[1:]:
+        ties += int(np.count_nonzero(line == best))
+        best = choose(best, line)
+    return best, ties
 
 
 def _widened(source: Access, values: npt.NDArray[np.float32], op: alu.AluOp) -> int:
