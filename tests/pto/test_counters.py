@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import lanefold as lf
-from lanefold.diagnostics import Place
+from lanefold.diagnostics import LanefoldError, Place
 from lanefold.ops import ArgPool, Pool, Reduce
 from lanefold.pto import Tile, execute
 from lanefold.pto.simulate.counting import COUNTERS
@@ -110,13 +110,14 @@ def test_expansions() -> None:
     }
 
 
-def test_indices_beyond_what_an_f16_holds_exactly() -> None:
-    values = np.zeros((16, 4096), np.float16)
-    values[0, 2048], values[1, 2049], values[2, 4000] = 1, 1, 1
-    src, dst, tmp = Tile(values[:, :4080]), Tile("i32", 16, 1, layout="DN"), Tile("f16", 16, 128)
-    ties = 13 * 4079
-    assert counted("TROWARGMAX", dst, src, tmp, target="a2a3") == {"ties": ties, "inexact_indices": 2}
-    assert counted("TROWARGMAX", dst, src, tmp, target="a5") == {"ties": ties}
+def test_row_numbers_that_an_f16_cannot_hold_are_refused_not_counted() -> None:
+    values = np.zeros((4096, 16), np.float16)
+    values[2048, 0], values[2049, 1], values[4000, 2] = 1, 1, 1
+    src, dst, tmp = Tile(values, valid_rows=4090), Tile("i32", 1, 16), Tile("f16", 1, 256)
+    ties = 13 * 4089
+    assert counted("TCOLARGMAX", dst, src, target="a5") == {"ties": ties}
+    with pytest.raises(LanefoldError, match="not exact in f16"):
+        execute("TCOLARGMAX", dst, src, tmp, target="a2a3", count=True)
 
 
 @pytest.mark.parametrize("name", ["cpu", "a2a3", "a5"])

@@ -154,6 +154,13 @@ def test_maps_larger_than_a_tile_are_averaged_with_their_edges() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_averages_of_many_small_maps(name: str) -> None:
+    op = Pool("average", (3, 300, 2, 9), (1, 3), (1, 1), pads=(0, 1, 0, 0), count_include_pad=True)
+    value = np.random.default_rng(7).normal(size=op.input_shape).astype(np.float32)
+    np.testing.assert_allclose(computed(op, value, name), pooled(op, value), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "int16", "int8", "uint8", "uint16", "uint32"])
 @pytest.mark.parametrize("operator", ["max", "add"])
 def test_types_are_those_of_the_table(name: str, dtype: str, operator: str) -> None:

@@ -73,11 +73,11 @@ def test_searches_that_tiles_cannot_do_are_refused(op: Any, code: str) -> None:
         assert finding.cures
 
 
-def test_indices_beyond_what_an_f16_holds_are_refused_on_a2a3() -> None:
+def test_row_numbers_beyond_what_an_f16_holds_are_refused_on_a2a3() -> None:
+    for name, n, inner in (("a2a3", 2048, 3), ("a2a3", 2050, 1), ("a5", 2050, 3)):
+        PtoTarget(name).lower(ArgReduce("max", (4, n, inner), 1, dtype="float16"), Place())
     with pytest.raises(LanefoldError, match="PTO-LOWER-SEARCH"):
-        PtoTarget("a2a3").lower(ArgReduce("max", (4, 2050), 1, dtype="float16"), Place())
-    PtoTarget("a2a3").lower(ArgReduce("max", (4, 2049), 1, dtype="float16"), Place())
-    PtoTarget("a5").lower(ArgReduce("max", (4, 2050), 1, dtype="float16"), Place())
+        PtoTarget("a2a3").lower(ArgReduce("max", (4, 2049, 3), 1, dtype="float16"), Place())
 
 
 COMBINE = {
@@ -119,7 +119,15 @@ def test_expansions(case: tuple[Expand, str, int]) -> None:
 @pytest.mark.parametrize("operator", ["bypass", "subtract"])
 @pytest.mark.parametrize(
     ("shape", "axes"),
-    [((3, 9000), (1,)), ((3, 9000), (0,)), ((6000, 20), (1,)), ((2, 7, 5000), (0, 2)), ((20000,), (0,)), ((4, 5), ())],
+    [
+        ((3, 9000), (1,)),
+        ((3, 9000), (0,)),
+        ((6000, 20), (1,)),
+        ((2, 7, 5000), (0, 2)),
+        ((20000,), (0,)),
+        ((700, 40), (0,)),
+        ((4, 5), ()),
+    ],
 )
 def test_large_expansions(name: str, operator: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     expanded(Expand(operator, shape, axes or (0, 1)), name, 3)

@@ -7,6 +7,7 @@ from math import prod
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
 from lanefold.ops import ArgReduce, Expand, Reciprocal, TopK
+from lanefold.pto.isa import INDEX_EXACT_HALF, REPEAT_LIMIT
 from lanefold.pto.lower import tiles
 from lanefold.pto.lower.fold import fold_axis
 from lanefold.pto.lower.plan import Builder
@@ -32,7 +33,7 @@ RULE_LAST = Rule(
 )
 RULE_LONG = Rule(
     "PTO-LOWER-SEARCH",
-    "A search on tiles keeps its whole axis in one tile; on A2/A3 the indices of f16 values are exact up to 2,048.",
+    "A search on tiles keeps its whole axis in one tile; on A2/A3 the rows of an f16 column count up to 2,048.",
     "PTO headers: TROWARGMAX, TCOLARGMAX; PTO tile programming model: local memory",
 )
 RULE_TOP = Rule(
@@ -47,7 +48,6 @@ RULE_INDEX = Rule(
 )
 _WIDEST = 2048
 """Columns of the widest tile of an expansion."""
-_EXACT_HALF = 2048
 _INDEX_TYPES = ("uint32", "int32")
 
 
@@ -104,12 +104,12 @@ def lower_top(b: Builder, op: TopK, place: Place) -> None:
 
 
 def check_exact(b: Builder, n: int, place: Place) -> None:
-    """Refuse searches of more halves than A2/A3 counts exactly."""
-    if b.target == "a2a3" and b.dtype == "f16" and n > _EXACT_HALF + 1:
+    """Refuse searches of columns of more halves than A2/A3 counts exactly."""
+    if b.target == "a2a3" and b.dtype == "f16" and n > INDEX_EXACT_HALF:
         raise RULE_LONG.error(
-            f"indices of {n} f16 values are not all exact on a2a3",
+            f"row numbers of a column of {n:,} f16 values are not all exact on a2a3",
             got=n,
-            allowed=f"up to {_EXACT_HALF + 1:,} elements of f16",
+            allowed=f"up to {INDEX_EXACT_HALF:,} elements of f16 that lie apart",
             place=place,
             cures=["cast the tensor to float32 first", "keep the node on the host"],
         )
@@ -129,8 +129,9 @@ def check_index(dtype: str, place: Place) -> None:
 
 def _search(b: Builder, ending: str, names: tuple[str, str], shape: tuple[int, int, int], place: Place) -> None:
     outer, n, inner = shape
-    check_exact(b, n, place)
     row = inner == 1
+    if not row:
+        check_exact(b, n, place)
     source, result = names
     views = (
         View(source, (outer, n), (n, 1)) if row else View(source, (outer, n, inner), (n * inner, inner, 1)),
@@ -234,7 +235,8 @@ def _spread(b: Builder, name: str, form: str, views: dict[str, View], vector: st
     most = min(_WIDEST, share // tiles.line_bytes(b.dtype, 1) * unit) // unit * unit
     cols = even(full.cols, max(unit, most))
     for each in _cut(views, vector, by_row, -1, cols):
-        rows = min(tiles.MOST // unit * unit, max(1, share // tiles.line_bytes(b.dtype, each["dst"].cols)))
+        tall = tiles.MOST // unit * unit if by_row or form == "E1" else REPEAT_LIMIT
+        rows = min(tall, max(1, share // tiles.line_bytes(b.dtype, each["dst"].cols)))
         for part in _cut(each, vector, by_row, -2, even(full.shape[-2], rows)):
             tiles.stage(b, name, form, part, (vector,) if by_row and form == "E2" else ())
 

@@ -15,21 +15,22 @@ from lanefold.pto.program.prices import question
 from lanefold.pto.program.resolve import resolve
 from lanefold.pto.program.timeline import operands, touched_regions
 
-GROUPS = 4
-"""Parts in which the tiles of one stage are drawn; one task for every tile would hide the stages."""
+GROUPS, FEW = 4, 32
+"""Parts in which the tiles of one stage are drawn, and of all stages; a task for every tile would hide the stages."""
 
 
 def tasks(lowering: Lowering, model: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[Task]:
     """See `Lowering.tasks`."""
     names = {f"in{at}": name for at, name in enumerate(inputs)} | {f"out{at}": name for at, name in enumerate(outputs)}
     tensors = {tensor: names.get(tensor, f"{'/'.join(outputs)}/{tensor}") for tensor in lowering.tensors}
-    return [task for stage in lowering.stages for task in _stage(stage, lowering.target, model, tensors)]
+    most = max(1, min(GROUPS, FEW // len(lowering.stages)))
+    return [task for stage in lowering.stages for task in _stage(stage, lowering.target, model, tensors, most)]
 
 
-def _stage(stage: Stage, target: str, model: str, tensors: Mapping[str, str]) -> list[Task]:
+def _stage(stage: Stage, target: str, model: str, tensors: Mapping[str, str], most: int) -> list[Task]:
     """The instructions of the stage's program, once for every group of its tiles."""
     arrays = {name: tensors[view.tensor] for name, view in stage.views.items()}
-    groups = min(GROUPS, stage.tiles)
+    groups = min(most, stage.tiles)
     whole, more = divmod(stage.tiles, groups)
     made: dict[int, list[Task]] = {}
     for times in {whole, whole + 1}:

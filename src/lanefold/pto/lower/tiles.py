@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lanefold.pto.isa import BLOCK_BYTES, OPERATIONS, TARGETS
+from lanefold.pto.isa import BLOCK_BYTES, OPERATIONS, REPEAT_LIMIT, TARGETS
 from lanefold.pto.lower.plan import Builder, Stage
 from lanefold.pto.lower.views import View, even, joined, split_rows
 from lanefold.pto.names import element
@@ -139,7 +139,7 @@ def divide_columns(b: Builder, source: View, divisors: View, result: View) -> No
     pieces = zip(source.split(-1, cols), divisors.split(-1, cols), result.split(-1, cols), strict=True)
     for src, by, dst in pieces:
         rows = room(b.target) // line_bytes(b.dtype, src.cols) - 1
-        for part, out in split_rows([src, dst], min(MOST, rows // 2)):
+        for part, out in split_rows([src, dst], min(REPEAT_LIMIT, rows // 2)):
             lead = part.shape[:-2]
             # Walking on over rows, a tile meets the same divisors again.
             steps = (*by.strides[:-2], *(0 for _ in lead[len(by.shape) - 2 :]))

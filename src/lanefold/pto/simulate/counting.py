@@ -26,11 +26,9 @@ COUNTERS: dict[str, str] = {
     "overflow_in_operation": "infinite results of one operation on two finite operands",
     "overflow_in_final_cast": "finite results that became infinite where they were rounded to the result type",
     "divisions_by_zero": "divisors that are zero",
-    "inexact_indices": "indices above 2,048 of f16 values on A2/A3, which compares indices as f16",
 }
 """What is counted, and what each counter means."""
 
-_EXACT_HALF = 2048
 _LINES = 4096
 
 
@@ -88,10 +86,7 @@ def _nans(call: Call, blocks: Mapping[str, Block]) -> int:
 
 def _search(call: Call, blocks: Mapping[str, Block]) -> dict[str, int]:
     dropped, ties = _extremes(call, blocks)
-    found = {"nan_dropped": dropped, "ties": ties}
-    if call.target.name == "a2a3" and call.source.type.dtype == "f16":
-        found["inexact_indices"] = int((_lines(call, blocks, "dstIdx") > _EXACT_HALF).sum())
-    return found
+    return {"nan_dropped": dropped, "ties": ties}
 
 
 def _fold(call: Call, blocks: Mapping[str, Block]) -> dict[str, int]:
