@@ -34,7 +34,10 @@ def shown(value: object) -> str:
         kind = "a masked array" if isinstance(value, np.ma.MaskedArray) else "an array"
         return f"{kind} of {value.dtype} {list(value.shape)}"
     if isinstance(value, bool | int | float | str | bytes | type(None) | tuple | list | np.generic):
-        text = repr(value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value)
+        try:
+            text = repr(value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value)
+        except ValueError:  # Python refuses to write whole numbers of thousands of digits
+            return f"a number of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({type(value).__name__})"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"

@@ -17,6 +17,8 @@ FORM = Rule(
     usage=True,
 )
 
+_MOST_BITS = 4096
+"""Bits of a whole number from which on it is not written; Python itself refuses a few times as many."""
 _MOST_SHOWN = 120
 """Characters that the keys of an object take in a finding."""
 
@@ -83,7 +85,7 @@ def plain(value: object, place: Place) -> Any:
     Raises:
         LanefoldError: ``TPB-BIR-FORM`` for values that JSON has no form for.
     """
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)) or (isinstance(value, int) and value.bit_length() < _MOST_BITS):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else float_name(value)
@@ -97,7 +99,7 @@ def plain(value: object, place: Place) -> Any:
     raise bad_form(
         f"{shown(value)} has no form in JSON",
         got=value,
-        allowed="objects with text keys, lists, text, numbers, true, false, null",
+        allowed="objects with text keys, lists, text, numbers of up to 4096 bits, true, false, null",
         place=place,
     )
 

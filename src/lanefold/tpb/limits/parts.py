@@ -20,12 +20,17 @@ _PART = Rule(
 )
 
 
+_MOST = 2**63 - 1
+"""Greatest magnitude of a number in an instruction; every field is far smaller, and rules count in 64 bits."""
+
+
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
 def _is_whole(value: object) -> bool:
-    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+    whole = type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+    return whole and -_MOST <= value <= _MOST  # type: ignore[operator]
 
 
 def _is_register(value: object) -> bool:
