@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.onnx.arithmetic import ARITHMETIC
+from lanefold.frontends.onnx.means import recognised
 from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node
 from lanefold.frontends.onnx.norms import NORMS
 from lanefold.frontends.onnx.pieces import OnHost, Parts, at_node
@@ -44,7 +45,7 @@ def decompose(model: Model) -> tuple[Parts | OnHost, ...]:
 def _decompose_node(model: Model, node: Node) -> Parts | OnHost:
     handler = HANDLERS.get(node.op_type) if node.proto.domain in DEFAULT_DOMAINS else None
     if handler is not None:
-        return handler(model, node)
+        return recognised(model, node) or handler(model, node)
     reason = _KEPT_ON_HOST.get(node.op_type)
     if reason is not None and node.proto.domain in DEFAULT_DOMAINS:
         return OnHost(reason)

@@ -81,11 +81,16 @@ def _without_unread(model: Model, lowered: _Lowered) -> _Lowered:
             needed.update(names_read(piece.proto))
         kept.append(piece)
     running = {piece.node.name for piece in kept}
-    rows = [
-        row if row.node in running else replace(row, reason=f"{row.reason}; nothing reads it while the program runs")
-        for row in lowered.rows
-    ]
+    on_leg = {piece.node.name for piece in kept if isinstance(piece, LegPiece)}
+    rows = [_settled_row(row, row.node in running, row.node in on_leg) for row in lowered.rows]
     return replace(lowered, pieces=kept[::-1], rows=rows)
+
+
+def _settled_row(row: LedgerRow, runs: bool, on_leg: bool) -> LedgerRow:
+    if not runs:
+        what = "rewritten" if row.disposition == "emitted" else row.disposition
+        return replace(row, disposition=what, reason=f"{row.reason}; nothing reads it while the program runs")
+    return row if on_leg else replace(row, disposition="host")
 
 
 def _info(value: Value) -> TensorInfo:
@@ -132,7 +137,8 @@ def _legal_parts(model: Model, target: Target, parts: Parts, prefer: str) -> tup
     pieces, codes = settled
     if not codes and parts.pieces:
         # Steps that all run on the host are better left to it as the one node they came from.
-        refused = _lowered_piece(model, target, next(leg_pieces(parts.pieces)), prefer)
+        first = next(leg_pieces(parts.pieces), None)
+        refused = _lowered_piece(model, target, first, prefer) if first else None
         if isinstance(refused, OnHost):
             return parts, replace(refused, leg_family=parts.leg_family)
     return replace(parts, pieces=tuple(pieces)), codes

@@ -105,7 +105,8 @@ _REFERENCES = {
 }
 
 
-def _leg(node: Node, op: Reduce, source: str, result: str, name: str) -> LegPiece:
+def leg_fold(node: Node, op: Reduce, source: str, result: str, name: str) -> LegPiece:
+    """A reduction on the leg."""
     axes = f"{result}/axes"
     proto = helper.make_node(_REFERENCES[op.operator, op.element], [source, axes], [result], keepdims=int(op.keepdims))
     reference = Reference((proto,), _REFERENCE_SET, ((axes, op.axes),))
@@ -127,9 +128,9 @@ def _plain(model: Model, node: Node) -> Parts | OnHost:
     op = Reduce(form.operator, source.shape, axes, keepdims, form.element, dtype=source.dtype)
     output = node.outputs[0]
     if not form.finish:
-        return Parts((_leg(node, op, source.name, output, node.name),), _describe(op))
+        return Parts((leg_fold(node, op, source.name, output, node.name),), _describe(op))
     total = f"{output}/sum"
-    fold = _leg(node, op, source.name, total, f"{node.name}/sum")
+    fold = leg_fold(node, op, source.name, total, f"{node.name}/sum")
     if source.dtype in HALVES and model.opset >= CAST_SET:
         return _wide(node, fold, form.finish, source.dtype, _describe(op))
     return Parts(
