@@ -167,7 +167,7 @@ class Machine:
         """
         if accumulate or self.options.count or self.options.nan_store == "error":
             results = kernels.fold(source, inner, op, **how)
-            self.note_fold(source, inner, op, results)
+            self.note_fold(source, inner, op, results, how.get("start"))
             if accumulate:
                 results += kernels.load(task.dst).reshape(results.shape)
             self.write(task, results)
@@ -184,10 +184,17 @@ class Machine:
         """Adds to a counter."""
         self.counters[counter] += amount
 
-    def note_fold(self, source: Access, inner: int, op: alu.AluOp, results: npt.NDArray[np.float32]) -> None:
+    def note_fold(
+        self,
+        source: Access,
+        inner: int,
+        op: alu.AluOp,
+        results: npt.NDArray[np.float32],
+        start: float | None = None,
+    ) -> None:
         """Counts what a float32 fold over the ``inner`` innermost slots passed over, if counting is on."""
         if self.options.count:
-            self._add(counting.fold(source, inner, op, results))
+            self._add(counting.fold(source, inner, op, results, start))
 
     def note_across(self, source: Access, op: alu.AluOp, everything: bool, results: npt.NDArray[np.float32]) -> None:
         """The same for a fold across partitions."""

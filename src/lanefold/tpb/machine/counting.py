@@ -88,9 +88,21 @@ def _widened(source: Access, values: npt.NDArray[np.float32], op: alu.AluOp) -> 
     return int((step.accumulate(values, axis=-1) != exact).any(axis=-1).sum())
 
 
-def fold(source: Access, inner: int, op: alu.AluOp, results: npt.NDArray[np.float32]) -> Mapping[str, int]:
-    """What a fold of the ``inner`` innermost slots, which gave ``results``, passed over."""
-    return _reads(source, _grouped(source, inner), op, results)
+def fold(
+    source: Access, inner: int, op: alu.AluOp, results: npt.NDArray[np.float32], start: float | None = None
+) -> Mapping[str, int]:
+    """What a fold of the ``inner`` innermost slots, which gave ``results``, passed over.
+
+    ``start`` is the value that a maximum starts from, where it does not start from the first element.
+    """
+    values = _grouped(source, inner)
+    found = _reads(source, values, op, results)
+    if op.name == "max" and start is not None:
+        # The start value stands in for a group of NaN alone, which a fold without one would hand on.
+        found["nan_dropped"] = int(np.isnan(values).sum())
+        least = np.fmax.reduce(values, axis=-1)
+        found["finite_starts"] = 0 if math.isinf(start) else int((~(least >= np.float32(start))).sum())
+    return found
 
 
 def eight(source: Access, taken: npt.NDArray[np.float32]) -> Mapping[str, int]:
@@ -108,24 +120,10 @@ def _grouped(source: Access, inner: int) -> npt.NDArray[np.float32]:
     return kernels.load(source).reshape(source.channels, -1, math.prod(source.nums[:inner]))
 
 
-def nan_alone(source: Access, inner: int) -> int:
-    """NaN of groups that hold nothing else."""
-    nan = np.isnan(_grouped(source, inner))
-    return int((nan & nan.all(axis=-1, keepdims=True)).sum())
-
-
 def whole_groups(source: Access, inner: int) -> npt.NDArray[np.int64]:
     """The whole numbers that each result folds, int64 [channels, outputs, elements]."""
     whole = kernels.load_raw(source).view(source.dtype.numpy).astype(np.int64)
     return whole.reshape(source.channels, -1, math.prod(source.nums[:inner]))
-
-
-def finite_starts(source: Access, inner: int, start: float) -> int:
-    """Groups without a number above a finite start value."""
-    if math.isinf(start):
-        return 0
-    values = _grouped(source, inner)
-    return int((~(values >= np.float32(start))).all(axis=-1).sum())
 
 
 def across(source: Access, op: alu.AluOp, everything: bool, results: npt.NDArray[np.float32]) -> Mapping[str, int]:

@@ -14,7 +14,7 @@ from lanefold.numerics import alu, casts, kernels
 from lanefold.numerics.dtypes import Dtype, by_name
 from lanefold.numerics.kernels import Access
 from lanefold.tpb import isa
-from lanefold.tpb.machine import counting, integers
+from lanefold.tpb.machine import integers
 from lanefold.tpb.machine.tasks import Task
 
 if TYPE_CHECKING:
@@ -85,10 +85,6 @@ def pool(machine: Machine, task: Task) -> None:
     source, inner = task.src, inner_slots(task, "pool_dim")
     if is_pool_max(task):
         start = -math.inf if machine.options.device else LOWEST
-        if machine.options.count:
-            # The start value stands in for a window of NaN alone, which a fold without one would hand on.
-            machine.note("nan_dropped", counting.nan_alone(source, inner))
-            machine.note("finite_starts", counting.finite_starts(source, inner, start))
         machine.fold(task, source, inner, _MAX, start=start)
         return
     double = not machine.options.device
