@@ -45,7 +45,23 @@ def _searched(model: Model, node: Node) -> Source | OnHost:
     return source
 
 
+def _refuse_empty_axis(model: Model, node: Node) -> None:
+    """Refuses a search of rows without elements, which have no index to give.
+
+    Raises:
+        LanefoldError: OP-REDUCE-EMPTY, with the axis and its extent.
+    """
+    shape = model.shape(node.inputs[0])
+    if shape is None or 0 not in shape:
+        return
+    axis = node.integer("axis")
+    kept = [n for at, n in enumerate(shape) if at != axis % len(shape)]
+    if -len(shape) <= axis < len(shape) and 0 not in kept:
+        ArgReduce("max" if node.op_type == "ArgMax" else "min", shape, axis)
+
+
 def _arg(model: Model, node: Node) -> Parts | OnHost:
+    _refuse_empty_axis(model, node)
     source = _searched(model, node)
     if isinstance(source, OnHost):
         return source
