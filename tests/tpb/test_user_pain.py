@@ -185,6 +185,11 @@ def test_n9_ties_and_index_types_of_every_target_are_documented():
     for target in ("trn1", "trn2", "trn3", "cpu", "a2a3", "a5"):
         found = lf.argmax(x, 1, target=target)
         assert (found.tolist(), found.dtype.name) == ([0], "uint32")
+        if target.startswith("trn"):
+            assert lf.argmax(x, 1, select_last_index=True, target=target).tolist() == [1]
+        else:
+            with pytest.raises(LanefoldError, match="PTO-LOWER-LAST"):
+                lf.argmax(x, 1, select_last_index=True, target=target)
 
 
 @pytest.mark.parametrize("numerics", READINGS)

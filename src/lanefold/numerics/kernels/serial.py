@@ -182,7 +182,7 @@ def _fold_group(memory: Any, table: Any, task: Any, real: Any, starts: Any, lane
     inner, onwards, depth, total = dims
     tile, at, place, acc = work
     in_place = codec == F32 and onwards[0] == 1
-    typed = op == ADD and lanes > 1 and onwards[0] == 1 and codec in (BF16, F16, U8, I8)
+    typed = op == ADD and onwards[0] == 1 and (codec in (U8, I8) or (lanes > 1 and codec in (BF16, F16)))
     place[:] = 0
     acc[:] = value
     offset = 0
