@@ -121,3 +121,12 @@ def test_an_index_of_a_file(call, tmp_path: Path) -> None:
         status, _, error = call("explain", f"{path}:{index}")
         assert status == 2
         assert "STREAM-" in error
+
+
+@pytest.mark.parametrize("command", ["asm", "disasm", "check", "sim"])
+def test_a_mistake_in_a_text_is_found_by_file_line_and_column(call, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "wrong.s"
+    path.write_text("; a comment\n.generation v9\n")
+    status, _, error = call(command, path)
+    assert status == 2
+    assert f"where    {path}:2:13" in error

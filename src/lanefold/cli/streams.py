@@ -46,13 +46,12 @@ def asm(
     as_json: AsJson = False,
 ) -> None:
     """Turn text or BIR JSON into streams of 64-byte bundles; without -o, print them as hexadecimal digits."""
-    from lanefold.frontends.streams import read_text
-    from lanefold.tpb import assemble
+    from lanefold.frontends.streams import assembled
 
     if program.suffix == ".json":
         _module_streams(program, output, generation, opcodes, as_json=as_json)
         return
-    stream = assemble(read_text(program), generation, opcodes)
+    stream = assembled(program, generation, opcodes)
     if output is not None:
         write_bytes(output, stream.tobytes())
     words = _digits(stream) if output is None or as_json else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,20 @@ def read_text(path: str | Path) -> str:
         ) from None
 
 
+def assembled(path: str | Path, generation: str | None, opcodes: str | None) -> Stream:
+    """The bundles of a text file.
+
+    Raises:
+        LanefoldError: if it cannot be read; with file, line and column of every mistake.
+    """
+    text = read_text(path)
+    try:
+        return assemble(text, generation, opcodes)
+    except LanefoldError as error:
+        placed = [replace(found, place=replace(found.place, file=str(path))) for found in error.diagnostics]
+        raise LanefoldError(placed, usage=error.usage) from None
+
+
 def _read(path: str | Path) -> bytes:
     try:
         return Path(path).read_bytes()
@@ -98,7 +113,7 @@ def read_stream(source: str, generation: str | None = None, opcodes: str | None 
     if len(source) >= 128 and _HEX.fullmatch(source):
         return _decoded(bytes.fromhex(source), generation, opcodes)
     if path.suffix in TEXT_SUFFIXES:
-        stream = assemble(read_text(path), generation, None if opcodes == "auto" else opcodes)
+        stream = assembled(path, generation, None if opcodes == "auto" else opcodes)
         return stream, f"opcodes {stream.opcodes}: the text says so" if opcodes == "auto" else ""
     if path.suffix == ".json":
         stream = encode(read_module(path), generation, _reading(opcodes))
