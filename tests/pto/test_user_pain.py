@@ -119,6 +119,19 @@ def test_a9_a_column_major_result_names_its_maker_and_the_conversion() -> None:
     assert finding.place.line == 3
     assert finding.cures[0].text == "let TROWSUM write %s as ND 16×8"
     assert finding.cures[1].text == "convert %s: store it, and load it again into a tile ND 16×8"
+    values = np.random.default_rng(9).standard_normal((16, 64)).astype(np.float32)
+    stored = parse(
+        text + "\ntstore %m, %b[0, 0] : (!pto.tile<f32, 1, 8, valid=1x1>, !pto.memref<1x1xf32>, index, index)"
+    )
+    (again,) = errors(stored.check("a5"))
+    results = []
+    for cure in again.cures[:2]:
+        healed = stored.changed(dict(cure.changes))
+        assert errors(healed.check("a5")) == []
+        assert parse(healed.to_text("dps")) == healed
+        results.append(healed.run({"a": values}, target="a5").outputs["b"])
+    np.testing.assert_array_equal(*results)
+    assert "TSTORE" in stored.changed(dict(again.cures[1].changes)).to_cpp("a5")
     cured = text.replace(C, "!pto.tile<f32, 16, 8, valid=16x1>")
     assert errors(parse(cured).check("a5")) == []
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from lanefold.diagnostics import Cure, Diagnostic, LanefoldError, Place, Rule, errors
 from lanefold.pto import names
 from lanefold.pto.isa import Target
+from lanefold.pto.program.changes import Conversion
 from lanefold.pto.program.model import (
     Compute,
     GlobalArray,
@@ -23,6 +24,8 @@ from lanefold.pto.program.resolve import extent_values, number, resolve
 from lanefold.pto.rules.base import check_call
 from lanefold.pto.rules.shapes import round_up, with_layout
 from lanefold.pto.tiles import TileType
+
+_TYPE_FIELDS = tuple(field.name for field in fields(TileType))
 
 UNDEFINED = Rule(
     "PTO-PROGRAM-UNDEFINED",
@@ -298,6 +301,22 @@ def _reserved(program: Program, spreading: Iterable[int], target: Target) -> Ite
             )
 
 
+def _reloaded(
+    found: Diagnostic, program: Program, types: Mapping[str, TileType], wanted: Mapping[str, object]
+) -> dict[str, object]:
+    """The change that converts a value for the instruction of a finding; none for more than one row and column."""
+    name = found.place.operand.rpartition("%")[2]
+    kind = types[name]
+    if kind.valid_rows is None or kind.valid_cols is None or 1 not in (kind.valid_rows, kind.valid_cols):
+        return {}
+    for at, i in enumerate(program.instructions):
+        here = isinstance(i, Compute) and name in i.sources and i.op == found.place.instruction
+        if here and i.line == found.place.line:
+            made = replace(kind, **{key: value for key, value in wanted.items() if key in _TYPE_FIELDS})  # type: ignore[arg-type]
+            return {f"{name}.conversion": Conversion(made, at)}
+    return {}
+
+
 def _conversion(found: Diagnostic, program: Program, types: Mapping[str, TileType]) -> Diagnostic:
     """Add, to a layout finding about a computed value, the ways to get that value in the wanted layout."""
     name = found.place.operand.rpartition("%")[2]
@@ -312,7 +331,10 @@ def _conversion(found: Diagnostic, program: Program, types: Mapping[str, TileTyp
             f"let {maker.op} write %{name} as {shape}",
             {f"{name}.{key}": value for key, value in wanted.items()},
         ),
-        Cure(f"convert %{name}: store it, and load it again into a tile {shape}"),
+        Cure(
+            f"convert %{name}: store it, and load it again into a tile {shape}",
+            _reloaded(found, program, types, wanted),
+        ),
     ]
     kind = types[name]
     role = found.place.operand.split(" ")[0]

@@ -239,11 +239,17 @@ class Program:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the arrays that are loaded from, in order."""
-        return tuple(dict.fromkeys(i.array for i in self.instructions if isinstance(i, Load)))
+        """Names of the arrays that are loaded from before anything is stored to them, in order."""
+        first: dict[str, Load | Store] = {}
+        for i in self.instructions:
+            if not isinstance(i, Compute):
+                first.setdefault(i.array, i)
+        return tuple(name for name, i in first.items() if isinstance(i, Load))
 
     def changed(self, changes: Mapping[str, object]) -> Program:
         """The program after the changes of a cure: keys are ``tile.field``, ``tile.rows_offset`` or ``array.field``.
+
+        ``tile.conversion`` stores the tile and loads it again for one instruction, see `Conversion`.
 
         Raises:
             LanefoldError: PTO-TILE-* where a changed tile cannot exist.

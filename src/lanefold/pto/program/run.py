@@ -243,7 +243,7 @@ class _Runner:
         self.memory = memory
         self.types = types
         self.parameters = parameters
-        shared = set(program.inputs) & set(program.outputs)
+        shared = {i.array for i in program.instructions if isinstance(i, Load)} & set(program.outputs)
         met = {name for name in program.outputs if _rectangles_meet(program, name, types, parameters)}
         self.ordered = shared | met
         self.blocks: dict[str, Block] = {}

@@ -41,7 +41,11 @@ def legal_layouts(call: Call) -> Iterator[Evidence]:
         if operand is None or allowed.permits(operand.type.layout, operand.type.cols):
             continue
         cols = operand.type.cols
-        shape = f"{operand.type.layout} with {cols} columns" if operand.type.layout == "DN" else operand.type.layout
+        shape = (
+            f"{operand.type.layout} with {cols} column{'s' * (cols != 1)}"
+            if operand.type.layout == "DN"
+            else operand.type.layout
+        )
         yield Evidence(
             f"{call.role_text(role)} of {call.op.name} is {shape}; {call.target.name} wants {allowed}",
             got=shape,
