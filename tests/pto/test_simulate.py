@@ -258,6 +258,60 @@ def test_value_and_index_agree(name: str, dtype: str) -> None:
     assert np.array_equal(index.valid, where)
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("TROWARGMAX", [((5, 8), (3, 1), "ND"), ((4, 8), (3, 1), "ND"), ((3, 136), (3, 129), "ND")]),
+        ("TROWARGMAX", [((16, 2), (15, 1), "DN"), ((16, 1), (15, 1), "DN"), ((16, 72), (15, 65), "ND")]),
+        ("TCOLARGMAX", [((8, 16), (1, 7), "ZN"), ((8, 8), (1, 7), "DN"), ((8, 16), (8, 7), "ND")]),
+        ("TCOLARGMAX", [((1, 8), (1, 2), "ND"), ((8, 3), (1, 2), "DN"), ((2, 8), (2, 2), "ND")]),
+        ("TROWARGMAX", [((16, 32), (16, 1), "ND"), ((16, 32), (16, 1), "ND"), ((16, 32), (16, 32), "ND")]),
+    ],
+)
+def test_value_and_index_of_whole_numbers_without_scratch(
+    name: str, shapes: list[tuple[tuple[int, int], tuple[int, int], str]]
+) -> None:
+    """All three tiles have one type, and only extents and layouts tell that the source comes last."""
+    value, index, src = (Tile("i32", *size, *valid, layout) for size, valid, layout in shapes)
+    rows, cols = src.valid.shape
+    src.valid[...] = np.random.default_rng(7).permutation(rows * cols).reshape(rows, cols)
+    execute(name, value, index, src)
+    axis = 1 if name.startswith("TROW") else 0
+    assert np.array_equal(value.valid, src.valid.max(axis=axis, keepdims=True))
+    assert np.array_equal(index.valid, src.valid.argmax(axis=axis, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("index", "src", "tmp"),
+    [
+        (((32, 8), (29, 1)), ((32, 64), (29, 1)), ((32, 64), (32, 64))),
+        (((32, 8), (32, 1)), ((32, 64), (32, 1)), ((32, 64), (32, 64))),
+        (((16, 8), (16, 1)), ((16, 16), (16, 1)), ((16, 16), (16, 1))),
+    ],
+)
+def test_index_alone_of_a_single_column_with_scratch(
+    index: tuple[tuple[int, int], ...], src: tuple[tuple[int, int], ...], tmp: tuple[tuple[int, int], ...]
+) -> None:
+    result, source, scratch = (Tile("i32", *size, *valid) for size, valid in (index, src, tmp))
+    result.valid[...] = 9
+    source.valid[...] = 5
+    execute("TROWARGMAX", result, source, scratch)
+    assert not result.valid.any()
+    assert (source.valid == 5).all()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i32", "f16"])
+def test_row_expansion_of_two_full_sources(dtype: str) -> None:
+    """A block per row as wide as the result is read element by element, whichever source is column-major."""
+    cols = 32 // NUMPY[dtype]().itemsize
+    first, second = np.arange(16 * cols).reshape(16, cols), np.arange(16 * cols).reshape(16, cols)[::-1] * 2
+    for layouts in (("ND", "DN"), ("DN", "ND"), ("ND", "ND")):
+        out = Tile(dtype, 16, cols)
+        a, b = (Tile(v.astype(NUMPY[dtype]), layout=name) for v, name in zip((first, second), layouts, strict=True))
+        execute("TROWEXPANDSUB", out, a, b)
+        assert np.array_equal(out.array, (first - second).astype(NUMPY[dtype]))
+
+
 def test_worked_sums() -> None:
     line = np.full((1, 16), 0, np.float16)
     line[0, :3] = 65504, 65504, -65504

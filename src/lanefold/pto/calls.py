@@ -149,24 +149,40 @@ def _named_form(op: Operation, name: str) -> Form:
     )
 
 
-def _is_value_form(kinds: Sequence[TileType]) -> bool:
-    """Whether three tiles of an arg operation are value, index and source rather than index, source and scratch.
+def _sizes(shape: TileType) -> tuple[int, int]:
+    return shape.rows, shape.cols
 
-    Types and extents decide; where both readings fit, two equal tiles in front of a larger one are the outputs.
+
+def _outputs_first(op: Operation, kinds: Sequence[TileType]) -> bool:
+    """Whether value, index and source is the likelier reading of three tiles whose types allow both.
+
+    As a source the second tile would be a single column (row) with a scratch tile behind it; extents and layouts that
+    only one reading allows decide, then a scratch tile of the source's size, then two equal tiles before a larger one.
     """
+    first, second, third = kinds
+    reduced, kept = ("valid_cols", "valid_rows") if op.axis == "row" else ("valid_rows", "valid_cols")
+    if getattr(second, reduced) != 1 or getattr(third, kept) != getattr(first, kept):
+        return False
+    if (second if op.axis == "row" else first).layout != "ND":
+        return True
+    if getattr(third, reduced) == 1:
+        return _sizes(first) == _sizes(second) and second.bytes < third.bytes
+    return _sizes(third) != _sizes(second) or _sizes(first) == _sizes(second)
+
+
+def _is_value_form(op: Operation, kinds: Sequence[TileType]) -> bool:
+    """Whether three tiles of an arg operation are value, index and source rather than index, source and scratch."""
     first, second, third = kinds
     outputs_alike = (first.valid_rows, first.valid_cols) == (second.valid_rows, second.valid_cols)
     value = second.element.kind != "float" and first.dtype == third.dtype and outputs_alike
     plain = first.element.kind != "float" and second.dtype == third.dtype
-    if value and plain:
-        return (first.rows, first.cols) == (second.rows, second.cols) and second.bytes < third.bytes
-    return value
+    return _outputs_first(op, kinds) if value and plain else value
 
 
 def _arg_form(op: Operation, kinds: Sequence[TileType]) -> Form | None:
     plain, value = op.forms
     if len(kinds) == 3:
-        return value if _is_value_form(kinds) else plain
+        return value if _is_value_form(op, kinds) else plain
     return {2: plain, 4: value}.get(len(kinds))
 
 

@@ -69,7 +69,7 @@ def spreadings(call: Call) -> dict[str, Spreading]:
         return {name: Spreading(False, True) if name == role else FULL for name in ("src0", "src1")}
     role = broadcast_role(call)
     narrow = call.operands[role].type
-    if narrow.layout == "DN" or narrow.valid_cols == 1:
+    if narrow.valid_cols == 1:
         per_row = Spreading(True, False)
     else:
         per_row = Spreading(True, True, BLOCK_BYTES // narrow.element.bytes)
