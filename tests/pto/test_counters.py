@@ -16,6 +16,7 @@ from lanefold.diagnostics import LanefoldError, Place
 from lanefold.ops import ArgPool, Pool, Reduce
 from lanefold.pto import Tile, execute
 from lanefold.pto.simulate.counting import COUNTERS
+from lanefold.pto.simulate.readings import READINGS
 from lanefold.pto.target import PtoTarget
 
 
@@ -179,3 +180,34 @@ def test_counters_reach_the_ledger() -> None:
     program.run({"x": x}, count=True)
     assert program.ledger.counted == {"nan_dropped": 1}
     assert "nan dropped 1" in str(program.ledger)
+
+
+def test_orders_of_addition_are_compared_in_the_report() -> None:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["x"], ["m"], name="m", axes=[1]),
+            helper.make_node("ReduceSum", ["x"], ["s"], name="s", axes=[1]),
+            helper.make_node("ReduceMax", ["x"], ["y"], name="y", axes=[1]),
+        ],
+        "g",
+        [value("x", TensorProto.FLOAT, [4, 777])],
+        [value(name, TensorProto.FLOAT, [4, 1]) for name in "msy"],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=9)
+    x = np.random.default_rng(1).normal(size=(4, 777)).astype(np.float32)
+    found = {name: lf.compile(model, target="a2a3", numerics=name).run({"x": x}) for name in READINGS}
+    program = lf.compile(model, target="a2a3")
+    program.run({"x": x}, count=True)
+    most = dict.fromkeys(set(READINGS) - {"cpu"}, 0)
+    for node in "msy":
+        counted = dict(program.ledger.row(node).counted)
+        for other in most:
+            bits = [made[node].view(np.int32).astype(np.int64) for made in (found["cpu"], found[other])]
+            same_sign = np.sign(found["cpu"][node]) == np.sign(found[other][node])
+            apart = int(np.abs(bits[0] - bits[1])[same_sign].max())
+            assert counted.get(f"largest_ulps_from_{other}", 0) == apart
+            most[other] = max(most[other], apart)
+    total = program.ledger.counted
+    assert {other: total[f"largest_ulps_from_{other}"] for other in most} == most
+    assert "largest ulps from a2a3-order" in str(program.ledger)

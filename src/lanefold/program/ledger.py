@@ -12,6 +12,15 @@ from lanefold.program.prices import known
 
 _NODE = Rule("PROGRAM-LEDGER-NODE", "A row of the ledger is asked for by the name of its node.", "Ledger", usage=True)
 _FEW = 8
+LARGEST = "largest_"
+"""Beginning of the names of counters that hold a greatest value instead of a number of cases."""
+
+
+def with_more(name: str, known: int, more: int) -> int:
+    """A counter after one more count: the sum, or the greater of the two for a greatest value."""
+    return max(known, more) if name.startswith(LARGEST) else known + more
+
+
 DISPOSITIONS = ("emitted", "rewritten", "host", "refused")
 """What can become of a node: instructions of its own, instructions after a rewrite, host code, or nothing."""
 
@@ -56,11 +65,9 @@ class LedgerRow:
         low, high = self.cycles
         cycles = f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
         opcodes = " ".join(str(opcode) for opcode in self.opcodes)
-        made = (
-            f" {self.route} [{opcodes}], {self.bundles} bundle{'s' * (self.bundles != 1)}, {cycles} cycles"
-            if self.bundles
-            else ""
-        )
+        route = f"{self.route} [{opcodes}]" if opcodes else self.route
+        size = number_of(self.bundles, "bundle" if self.bytes else "instruction")
+        made = f" {route}, {size}, {cycles} cycles" if self.bundles else ""
         seen = "".join(f"; {name.replace('_', ' ')} {count:,}" for name, count in self.counted)
         return f"{self.node} {self.op_type} {self.disposition}:{made}" + (
             f" ({self.reason}{seen})" if self.reason or seen else ""
@@ -122,7 +129,7 @@ class Ledger(Sequence[LedgerRow]):
         total: dict[str, int] = {}
         for row in self.rows:
             for name, count in row.counted:
-                total[name] = total.get(name, 0) + count
+                total[name] = with_more(name, total.get(name, 0), count)
         return total
 
     @property

@@ -15,7 +15,7 @@ from lanefold.host import HostStep
 from lanefold.ops import Op
 from lanefold.program.files import sealed, write_folder
 from lanefold.program.indices import COUNTER, outside, warn
-from lanefold.program.ledger import Ledger
+from lanefold.program.ledger import Ledger, with_more
 from lanefold.program.prices import CostRow, ProgramCost
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class Program:
                 now = dict(self.target.counters(machine))
                 mine = counted.setdefault(step.node, {})
                 for name, value in now.items():
-                    mine[name] = mine.get(name, 0) + value - before.get(name, 0)
+                    mine[name] = with_more(name, mine.get(name, 0), value - before.get(name, 0))
                 before = now
                 lost = outside(step.op, made)
                 if lost:

@@ -13,6 +13,7 @@ from lanefold.diagnostics import LanefoldError, Place
 from lanefold.ops import Op
 from lanefold.program import Program
 from lanefold.program.files import MARK, damaged, read_file, to_json
+from lanefold.program.ledger import LARGEST
 from lanefold.program.saved import describe, op_from, restore, shared_files
 from lanefold.pto.cost.request import MODELS
 from lanefold.pto.counting import passed_over
@@ -40,7 +41,12 @@ class PtoMachine:
         """
         if self.count:
             for name, amount in passed_over(op, inputs, result, counted).items():
-                self.counters[name] += amount
+                self.counters[name] = self.counters.get(name, 0) + amount
+
+    def apart(self, numerics: str, ulps: int) -> None:
+        """Note how far the result of an op lies from that of another reading, in units of the last place."""
+        name = f"{LARGEST}ulps_from_{numerics}"
+        self.counters[name] = self.counters.get(name, 0) + ulps
 
     def done(self, stage: Stage) -> None:
         """Note the operations of a stage that has run."""

@@ -17,6 +17,8 @@ from lanefold.program.prices import total
 from lanefold.pto import names
 from lanefold.pto.lower.views import View
 from lanefold.pto.program import Compute, Program
+from lanefold.pto.program.run import ulps
+from lanefold.pto.simulate.readings import READINGS
 from lanefold.pto.tiles import numpy_type
 
 if TYPE_CHECKING:
@@ -138,6 +140,25 @@ class Lowering:
             machine: counts the tile operations.
             inputs: arrays in the order of the op's inputs.
         """
+        results, counted = self._computed(machine, inputs, machine.count)
+        machine.note(self.op, inputs, results[0], counted)
+        if machine.count and self._ordered:
+            for other in READINGS.keys() - {self.numerics}:
+                again, _ = replace(self, numerics=other)._computed(machine, inputs, False)
+                machine.apart(other, max(ulps(a, b) for a, b in zip(results, again, strict=True)))
+        return results
+
+    @property
+    def _ordered(self) -> bool:
+        """Whether a result depends on the order in which a device adds floats."""
+        computes = [each for stage in self.stages for each in stage.computes]
+        floats = all(names.element(tensor.dtype).kind == "float" for tensor in self.tensors.values())
+        return floats and any(each.op == "TROWSUM" or each.is_binary for each in computes)
+
+    def _computed(
+        self, machine: PtoMachine, inputs: Sequence[Array], count: bool
+    ) -> tuple[list[Array], dict[str, int]]:
+        """The results, and what the tile operations passed over, if counting is on."""
         flat = {name: tensor.fresh() for name, tensor in self.tensors.items() if not name.startswith("in")}
         for index, value in enumerate(inputs):
             flat[f"in{index}"] = np.ascontiguousarray(value).reshape(-1)
@@ -146,16 +167,16 @@ class Lowering:
             inputs_of = {
                 name: stage.views[name].blocks(flat[stage.views[name].tensor]) for name in stage.program.inputs
             }
-            made = stage.program.run(inputs_of, target=self.target, numerics=self.numerics, count=machine.count)
+            made = stage.program.run(inputs_of, target=self.target, numerics=self.numerics, count=count)
             for name, values in made.outputs.items():
                 view = stage.views[name]
                 view.of(flat[view.tensor])[...] = values.reshape(view.shape)
-            machine.done(stage)
+            if count == machine.count:
+                machine.done(stage)
             for counter, amount in made.counters.items():
                 counted[counter] = counted.get(counter, 0) + amount
         results = [flat[name].reshape(self.op.output_shape) for name in sorted(flat) if name.startswith("out")]
-        machine.note(self.op, inputs, results[0], counted)
-        return results
+        return results, counted
 
     def checked(self, place: Place) -> Lowering:
         """The lowering itself, if every program of it is legal.

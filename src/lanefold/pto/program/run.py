@@ -364,7 +364,7 @@ class _Runner:
             region[...] = tile
 
 
-def _ulps(a: Array, b: Array) -> int:
+def ulps(a: Array, b: Array) -> int:
     """Largest distance of two float arrays in units of the last place; NaN against NaN counts 0."""
     kind = np.dtype(f"int{a.dtype.itemsize * 8}")
     both = (a != a) & (b != b)
@@ -427,5 +427,5 @@ def run_program(
         if other != numerics:
             found, _ = _once(program, arrays, types, parameters, target, other)
             floats = [name for name in outputs if element(program.globals[name].dtype).kind == "float"]
-            distances[other] = {name: _ulps(outputs[name], found[name]) for name in floats}
+            distances[other] = {name: ulps(outputs[name], found[name]) for name in floats}
     return Run(outputs, target, numerics, numerics == "cpu", tuple(findings), batches, distances, counters)
