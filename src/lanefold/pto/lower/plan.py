@@ -143,7 +143,7 @@ class Lowering:
         results, counted = self._computed(machine, inputs, machine.count)
         machine.note(self.op, inputs, results[0], counted)
         if machine.count and self._ordered:
-            for other in READINGS.keys() - {self.numerics}:
+            for other in [name for name in READINGS if name != self.numerics]:
                 again, _ = replace(self, numerics=other)._computed(machine, inputs, False)
                 machine.apart(other, max(ulps(a, b) for a, b in zip(results, again, strict=True)))
         return results
