@@ -152,6 +152,7 @@ def route(
     """Show every route of one node: legal or not, why, bundles, cycles, and what would make an illegal one legal."""
     from lanefold.frontends.onnx import read_model
     from lanefold.frontends.onnx.routes import node_routes
+    from lanefold.targets import TARGETS
     from lanefold.targets import target as find_target
 
     chosen = find_target(target, **_readings(opcodes=opcodes))
@@ -178,7 +179,7 @@ def route(
             piece,
             each.name,
             "chosen" if each.chosen else "legal",
-            each.code.bundles,
+            f"{each.code.bundles:,}",
             cycles_text(each.cycles),
             each.code.note,
         )
@@ -186,8 +187,9 @@ def route(
         else (piece, each.name, "illegal", "", "", each.against[0].message)
         for piece, each in rows
     ]
-    columns = ("piece", "route", "", "bundles", "cycles", "why")
-    show([table(f"{found.node} ({found.op_type}) on {target}", columns, cells, ("bundles", "cycles"))])
+    size = "bundles" if TARGETS[target].instruction_set == "TPB" else "instructions"
+    columns = ("piece", "route", "", size, "cycles", "why")
+    show([table(f"{found.node} ({found.op_type}) on {target}", columns, cells, (size, "cycles"))])
     ways: dict[str, list[str]] = {}
     for piece, each in rows:
         if each.against:

@@ -8,6 +8,8 @@ import typer
 
 from lanefold.cli.common import AsJson, print_json
 
+_WORDS = {"sbuf": "SBUF", "psum": "PSUM", "ghz": "GHz"}
+
 
 def targets(as_json: AsJson = False) -> None:
     """List the targets with their chips, memories, clocks and readings."""
@@ -24,9 +26,9 @@ def targets(as_json: AsJson = False) -> None:
 
     for kind in dict.fromkeys(row["instruction_set"] for row in rows):
         members = [row for row in rows if row["instruction_set"] == kind]
-        columns = [column for column in members[0] if column != "instruction_set"]
-        cells = ([_cell(row[column]) for column in columns] for row in members)
-        show([table(kind, [column.replace("_", " ") for column in columns], cells)])
+        facts_of_kind = [key for key in members[0] if key not in ("name", "instruction_set")]
+        cells = ([_title(key), *(_cell(row[key]) or "–" for row in members)] for key in facts_of_kind)
+        show([table(kind, ["", *(row["name"] for row in members)], cells)])
 
 
 def ops(
@@ -46,6 +48,11 @@ def ops(
     columns = [name for name in rows[0] if name != "source"]
     show([table("", columns, ([_cell(row[column]) for column in columns] for row in rows))])
     show(["sources: lanefold ops --json"])
+
+
+def _title(key: str) -> str:
+    words = (_WORDS.get(word, word) for word in key.split("_"))
+    return " ".join(words)
 
 
 def _cell(value: Any) -> str:

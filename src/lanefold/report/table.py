@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lanefold.program import Ledger, LedgerRow, Program, ProgramCost
 from lanefold.program.ledger import number_of
@@ -12,38 +12,79 @@ from lanefold.program.prices import cycles_text, terms_text, time_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
+    from rich.table import Column, Table
 
-_COLUMNS = ("node", "op", "became", "route", "opcodes", "instructions", "bytes", "cycles")
-_FILE_WIDTH = 200
-"""Columns of output that goes to a file or pipe, so that tables keep their lines."""
+_COLUMNS = ("node", "op", "became", "route", "opcodes", "bundles", "bytes", "cycles")
+_FILE_WIDTH = 10_000
+"""Columns of output that goes to a file or pipe: every row of a table is one line there."""
+_LONG = frozenset(
+    ("route", "opcodes", "why", "rule", "terms", "summary", "forms", "types", "readings", "chip", "causes", "verdict")
+)
+"""Columns whose cells are broken first, between words, where a terminal is too narrow."""
+_GAP = 2
 _FEW_FILES = 12
-_RIGHT = {"instructions", "bytes", "cycles"}
+_RIGHT = frozenset(("bytes", "cycles"))
 
 
 def show(parts: Iterable[RenderableType | str]) -> None:
-    """Prints tables and lines; nothing is coloured or cut where the output is no terminal."""
+    """Prints tables and lines; nothing is coloured, broken or filled up with blanks where the output is no terminal."""
     from rich.console import Console
+    from rich.table import Table
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    if not console.is_terminal:
+    terminal = console.is_terminal
+    if not terminal:
         console.width = _FILE_WIDTH
     for part in parts:
-        console.print(part)
+        if not isinstance(part, Table):
+            console.print(part)
+            continue
+        _fit(part, console.width)
+        with console.capture() as captured:
+            console.print(part)
+        drawn = captured.get()
+        console.out(drawn if terminal else "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n")
+
+
+def _fit(made: Table, width: int) -> None:
+    """Lets every column break where breaking the long ones between words is not enough."""
+    widths = [_needed(column) for column in made.columns]
+    fits = sum(widths) + _GAP * len(widths) <= width
+    for column, least in zip(made.columns, widths, strict=True):
+        if fits:
+            column.min_width = least
+        else:
+            column.no_wrap = False
+
+
+def _needed(column: Column) -> int:
+    texts = [str(column.header), *(str(cell) for cell in column.cells)]
+    return max(len(part) for text in texts for part in ([text] if column.no_wrap else text.split() or [""]))
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> Table:
-    """A plain table; the columns named in ``right`` are set to the right."""
+    """A plain table of the columns that hold anything; those named in ``right`` are set to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, _GAP - 1, 0, 0),
+    )
     flush = set(right)
-    for name in columns:
-        made.add_column(name, justify="right" if name in flush else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(str(cell)) for cell in row))
+    cells = [[str(cell) for cell in row] for row in rows]
+    used = [at for at in range(len(columns)) if not cells or any(row[at] for row in cells)]
+    for name in (columns[at] for at in used):
+        justify: Literal["left", "right"] = "right" if name in flush else "left"
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=name not in _LONG)
+    for row in cells:
+        made.add_row(*(Text(row[at]) for at in used))
     return made
 
 
@@ -62,7 +103,9 @@ def ledger_parts(ledger: Ledger, *, every: bool = False) -> list[RenderableType 
     shown = [row for row in ledger if every or row.disposition != "host"]
     parts: list[RenderableType | str] = []
     if shown:
-        parts.append(table("", _COLUMNS, (_cells(row) for row in shown), _RIGHT))
+        size = "bundles" if ledger.bytes else "instructions"
+        columns = [size if name == "bundles" else name for name in _COLUMNS]
+        parts.append(table("", columns, (_cells(row) for row in shown), {*_RIGHT, size}))
         parts += [f"{row.node}: {row.reason}" for row in shown if row.reason]
     rest = Counter(row.op_type for row in ledger if row.disposition == "host")
     if rest and not every:
@@ -74,7 +117,8 @@ def ledger_parts(ledger: Ledger, *, every: bool = False) -> list[RenderableType 
 
 def _cells(row: LedgerRow) -> tuple[object, ...]:
     opcodes = " ".join(f"{opcode}" for opcode in row.opcodes)
-    numbers = (row.bundles, row.bytes, cycles_text(row.cycles)) if row.bundles else ("", "", "")
+    size = f"{row.bytes:,}" if row.bytes else ""
+    numbers = (f"{row.bundles:,}", size, cycles_text(row.cycles)) if row.bundles else ("", "", "")
     return (row.node, row.op_type, row.disposition, row.route, opcodes, *numbers)
 
 
@@ -108,9 +152,9 @@ def program_lines(program: Program) -> list[str]:
     """Size of a program, and the readings behind every number of it."""
     readings = ", ".join(f"{name} {value}" for name, value in program.target.readings.items())
     host = len(program.steps) - len(program.leg_steps)
-    size = number_of(program.ledger.bundles, "instruction")
+    bundles, size = program.ledger.bundles, number_of(program.ledger.bundles, "instruction")
     if program.ledger.bytes:
-        size += f" of {program.ledger.bytes:,} bytes"
+        size = f"{number_of(bundles, 'bundle')}, {program.ledger.bytes:,} bytes"
     return [
         f"program: {size}, {number_of(len(program.leg_steps), 'leg step')}, {number_of(host, 'host step')}",
         f"target {program.target.name}; readings: {readings}; not verified on hardware",

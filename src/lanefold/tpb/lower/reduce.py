@@ -352,7 +352,8 @@ def lower_cross_lane(builder: Builder, op: Reduce) -> str:
     legal = operator in isa.CROSS_LANE_COMMANDS and op.element == "identity" and op.dtype != "int32"
     if not (legal and len(fold.folded) == 1 and fold.row <= PARTITIONS):
         raise RULE_CROSS_LANE.error(
-            f"{op.operator} over {fold.row} elements of {op.dtype} in {len(fold.folded)} runs",
+            f"the cross-lane path folds one run of 2 to 128 elements by add, average, max or min, not {op.operator} over "
+            f"{fold.row} elements of {op.dtype} in {len(fold.folded)} run{'s' * (len(fold.folded) != 1)}",
             got=f"{op.operator}, {fold.row} elements, element {op.element}",
             allowed="add, average, max, min over one run of 2 to 128 elements",
             place=Place(node=builder.node),

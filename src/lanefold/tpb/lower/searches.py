@@ -93,10 +93,11 @@ def _notes(builder: Builder, rows: Rows) -> None:
 
 
 def _not_a_number(builder: Builder, rows: Rows) -> str:
+    few = "of nothing but NaN" if rows.wish.k == 1 else f"with fewer than {rows.wish.k} numbers"
     if not fits(builder, rows):
-        return f"NaN is passed over; indices of a row with fewer than {rows.wish.k} numbers mean nothing"
+        return f"NaN is passed over; indices of a row {few} mean nothing"
     if rows.guards:
-        return f"NaN is passed over; a row with fewer than {rows.wish.k} numbers has indices of all ones"
+        return f"NaN is passed over; a row {few} has indices of all ones"
     return "NaN among the first eight elements keeps its slot in Max8 (birsim), its index is all ones; else passed over"
 
 
