@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from onnx import TensorProto, helper
 
 import lanefold as lf
 from lanefold.diagnostics import LanefoldError
-from lanefold.program.files import sealed, to_json
+from lanefold.program.files import _TARGET, sealed, to_json, write_folder, write_whole
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +110,78 @@ def test_saving_again_replaces_the_folder(model, tmp_path: Path) -> None:
     lf.compile(model, target="trn3").save(tmp_path / "out")
     assert lf.load(tmp_path / "out").target.name == "trn3"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_two_that_write_one_folder_at_a_time_leave_one_whole_program(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+
+    def write(number: int) -> None:
+        for _ in range(60):
+            write_folder(folder, {"program.json": b"%d" % number, "other": b"%d" % number})
+
+    with ThreadPoolExecutor(3) as pool:
+        for each in [pool.submit(write, number) for number in range(3)]:
+            each.result()
+    assert (folder / "program.json").read_bytes() == (folder / "other").read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("broken", ["rename", "write_bytes"])
+def test_an_interrupted_save_leaves_what_stood_there(
+    model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    folder = write_folder(tmp_path / "out", {"program.json": b"{}"})
+    whole = getattr(Path, broken)
+    calls = []
+
+    def interrupt(path: Path, *given: object) -> object:
+        calls.append(path)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(path, *given)
+
+    monkeypatch.setattr(Path, broken, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        lf.compile(model).save(folder)
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (folder / "program.json").read_bytes() == b"{}"
+
+
+def test_a_program_is_saved_where_a_link_points(model, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for _ in range(2):
+        lf.compile(model).save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "program.json").exists()
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "out.npz"
+    (tmp_path / "link.npz").symlink_to(file)
+    write_whole(tmp_path / "link.npz", b"first", _TARGET)
+    assert file.read_bytes() == b"first"
+    assert (tmp_path / "link.npz").is_symlink()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(file, b"second", _TARGET)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.npz", "out.npz"]
+    assert file.read_bytes() == b"first"
+
+
+def test_a_pipe_takes_a_file_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        write_whole(pipe, b"content", _TARGET)
+        assert read.result() == b"content"
+    assert pipe.is_fifo()
 
 
 def test_a_taken_folder_is_left_alone(model, tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -26,6 +29,7 @@ _READ = Rule(
     usage=True,
 )
 MARK = "program.json"
+_ATTEMPTS = 100
 COMPILE_AGAIN = "compile the model again and save the program anew"
 
 
@@ -59,13 +63,17 @@ def write_whole(path: Path, content: bytes, rule: Rule) -> None:
     Raises:
         LanefoldError: a finding of ``rule`` if the place cannot be written.
     """
-    staged = path.parent / f".{path.name}.part"
+    staged: Path | None = None
     try:
+        if path.exists() and not path.is_file():
+            # A device or a pipe takes bytes but must not be replaced; a folder refuses them.
+            path.write_bytes(content)
+            return
+        path = path.resolve()
+        staged = path.parent / f".lanefold-{os.getpid()}-{secrets.token_hex(4)}.part"
         staged.write_bytes(content)
         staged.replace(path)
     except (OSError, ValueError) as error:
-        with suppress(OSError, ValueError):
-            staged.unlink()
         raise rule.error(
             f"{path} cannot be written: {said(error)}",
             got=str(path),
@@ -73,6 +81,10 @@ def write_whole(path: Path, content: bytes, rule: Rule) -> None:
             place=Place(file=str(path)),
             cures=["choose another file"],
         ) from None
+    finally:
+        if staged is not None:
+            with suppress(OSError, ValueError):
+                staged.unlink()
 
 
 def said(error: Exception) -> str:
@@ -91,13 +103,12 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
     try:
         taken = folder.exists() and not (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir())))
         if not taken:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            staged = Path(tempfile.mkdtemp(prefix=".lanefold-", dir=folder.parent))
+            place = folder.resolve() if folder.is_symlink() else folder
+            place.parent.mkdir(parents=True, exist_ok=True)
+            staged = Path(tempfile.mkdtemp(prefix=".lanefold-", dir=place.parent))
             _write_files(staged, files)
-            _move_in(staged, folder)
+            _move_in(staged, place)
     except (OSError, ValueError) as error:
-        if staged is not None:
-            shutil.rmtree(staged, ignore_errors=True)
         raise _TARGET.error(
             f"{folder} cannot be written: {said(error)}",
             got=str(folder),
@@ -105,6 +116,9 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
             place=Place(file=str(folder)),
             cures=["choose a folder that can be written"],
         ) from None
+    finally:
+        if staged is not None:
+            shutil.rmtree(staged, ignore_errors=True)
     if taken:
         raise _TARGET.error(
             f"{folder} is taken by something that is no program",
@@ -125,19 +139,36 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _move_in(staged: Path, folder: Path) -> None:
-    """Puts a written folder in its place; what stood there stays until the new one stands."""
-    if not folder.exists():
-        staged.rename(folder)
-        return
-    old = Path(tempfile.mkdtemp(prefix=".lanefold-", dir=folder.parent))
-    folder.rename(old / "old")
+    """Puts a written folder in its place; again where another process puts its own there at the same time."""
+    for _ in range(_ATTEMPTS):
+        try:
+            staged.rename(folder)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        with suppress(FileNotFoundError):
+            if _replaced(staged, folder):
+                return
+    raise OSError(errno.EBUSY, "other processes keep writing to it")
+
+
+def _replaced(staged: Path, folder: Path) -> bool:
+    """Whether a written folder took the place of another, which stays until then; not if a third came between."""
+    aside = Path(tempfile.mkdtemp(prefix=".lanefold-", dir=folder.parent))
     try:
-        staged.rename(folder)
-    except OSError:
-        (old / "old").rename(folder)
-        raise
+        folder.rename(aside / "old")
+        try:
+            staged.rename(folder)
+        except BaseException as error:
+            if not folder.exists():
+                (aside / "old").rename(folder)
+            if getattr(error, "errno", None) in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
+        return True
     finally:
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def read_file(folder: Path, name: str) -> bytes:
