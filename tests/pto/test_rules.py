@@ -117,6 +117,14 @@ ROWS = [
         "operand 2 (src0) has the destination's extents but is DN, which is not row-major",
     ),
     Row(
+        "PTO-FULL-LAYOUT",
+        "a5",
+        "TROWEXPANDEXPDIF",
+        (T("f16", 7, 16), T("f16", 7, 16), T("f16", 7, 16)),
+        (T("f16", 7, 16), T("f16", 7, 16), T("f16", 16, 16, (7, 16), layout="DN")),
+        "operand 3 (src1) has the destination's extents but is DN, which is not row-major",
+    ),
+    Row(
         "PTO-EXTENT-ZERO",
         "cpu",
         "TROWSUM",

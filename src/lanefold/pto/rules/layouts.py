@@ -8,6 +8,7 @@ from lanefold.diagnostics import Cure
 from lanefold.pto.calls import Call
 from lanefold.pto.isa import LayoutRule
 from lanefold.pto.rules.base import Evidence, rule
+from lanefold.pto.rules.extents import per_row
 from lanefold.pto.rules.shapes import layout_cures
 
 
@@ -95,16 +96,25 @@ def static_column(call: Call) -> Iterator[Evidence]:
     )
 
 
+def _full_role(call: Call) -> str | None:
+    """The source of a row expansion that is not the per-row one; of two in the result's extents a row-major one."""
+    found = per_row(call)
+    if found is not None:
+        return "src0" if found[0] == "src1" else "src1"
+    extents = (call.result.rows, call.result.cols)
+    full = [role for role in ("src0", "src1") if (call.operands[role].rows, call.operands[role].cols) == extents]
+    full.sort(key=lambda role: call.operands[role].type.order.base != "RowMajor")
+    return full[0] if full else None
+
+
 @rule("PTO-FULL-LAYOUT", "PTO headers: A2/A3 and A5 TROWEXPAND with an operator, source layouts")
 def full_layout(call: Call) -> Iterator[Evidence]:
     """On A2/A3 and A5 the operand of a row expansion that has the destination's extents is row-major."""
     if not call.op.binary or call.op.axis != "row" or call.target.name == "cpu":
         return
-    extents = (call.result.rows, call.result.cols)
-    full = [role for role in ("src0", "src1") if (call.operands[role].rows, call.operands[role].cols) == extents]
-    if not full or any(call.operands[role].type.order.base == "RowMajor" for role in full):
+    role = _full_role(call)
+    if role is None or call.operands[role].type.order.base == "RowMajor":
         return
-    role = full[0]
     shape = call.operands[role].type
     rule_text = LayoutRule(("ND",))
     yield Evidence(

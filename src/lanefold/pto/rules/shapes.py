@@ -10,6 +10,7 @@ from lanefold.pto.isa import BLOCK_BYTES, ELEMENTS, LayoutRule
 from lanefold.pto.names import element
 from lanefold.pto.tiles import TileType
 
+_ARTICLES = {"ND": "an ND", "DN": "a DN"}
 _EXACT_BITS = {"f32": 24, "f16": 11, "bf16": 8}
 
 
@@ -75,7 +76,7 @@ def layout_cures(role: str, shape: TileType, allowed: LayoutRule) -> list[Cure]:
         changes = with_layout(shape, name)
         cols = changes["cols"]
         if isinstance(cols, int) and allowed.permits(name, cols):
-            text = f"make {role} a {name} tile of {changes['rows']}×{cols}, valid {shape.valid_rows}×{shape.valid_cols}"
+            text = f"make {role} {_ARTICLES[name]} tile of {changes['rows']}×{cols}, valid {shape.valid_rows}×{shape.valid_cols}"
             cures.append(Cure(text, prefixed(role, changes)))
     return cures
 
