@@ -247,7 +247,8 @@ def test_report_on_the_command_line(tmp_path: Path) -> None:
     assert f"NaN dropped, 1 cell: {CAUSES['NaN dropped']}" in words
     document = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["verification"]
     assert document["rows"][0]["causes"] == {"NaN dropped": 1}
-    assert document["rows"][0]["exact_ulp"] > 0
+    assert document["rows"][0]["exact_ulp"] is None
+    assert document["rows"][0]["exact_reason"] == "it chooses among its inputs and rounds nothing"
     assert document["causes"] == {"NaN dropped": {"cells": 1, "meaning": CAUSES["NaN dropped"]}}
 
 

@@ -33,7 +33,8 @@ def elements(op: Pool | Reduce, value: Array) -> Array:
     return {"abs": np.abs, "square": np.square}.get(op.element, np.asarray)(wide)
 
 
-_COMBINE = {"add": np.add, "average": np.add, "max": np.maximum, "min": np.minimum, "mult": np.multiply}
+_COMBINE = {"add": np.add, "average": np.add, "mult": np.multiply}
+_CHOOSING = ("max", "min", "bypass")
 
 
 _CHOOSING = ("bypass", "max", "min")
@@ -54,7 +55,7 @@ def evaluate(piece: LegPiece, inputs: Sequence[Array]) -> Evaluation:
     op = piece.op
     if isinstance(op, Iota):
         return Evaluation(reason="it counts and rounds nothing")
-    if isinstance(op, ArgPool | ArgReduce | TopK | Gather) or (isinstance(op, Expand) and op.operator in _CHOOSING):
+    if isinstance(op, ArgPool | ArgReduce | TopK | Gather) or getattr(op, "operator", "") in _CHOOSING:
         return Evaluation(reason="it chooses among its inputs and rounds nothing")
     with np.errstate(all="ignore"):
         if isinstance(op, Reciprocal):
