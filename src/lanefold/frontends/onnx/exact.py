@@ -34,9 +34,6 @@ def elements(op: Pool | Reduce, value: Array) -> Array:
 
 
 _COMBINE = {"add": np.add, "average": np.add, "mult": np.multiply}
-_CHOOSING = ("max", "min", "bypass")
-
-
 _CHOOSING = ("bypass", "max", "min")
 _SPREAD: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
