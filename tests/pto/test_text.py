@@ -252,7 +252,7 @@ ERRORS = [
     (
         "%d = tcolmax %s : !pto.tile<f32, 16, 7> -> !pto.tile<f32, 8, 8>",
         "PTO-TILE-BLOCKS",
-        "a ND tile of f32 with 7 cols has lines of",
+        "an ND tile of f32 with 7 columns has lines of",
         1,
     ),
     ("%d = tcolmax %s", "PTO-TEXT-UNKNOWN", "%d has no type here, and none before", 1),

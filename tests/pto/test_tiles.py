@@ -19,9 +19,14 @@ ROWS = [
         "PTO-TILE-BLOCKS",
         ("f32", 7, 8, "ND"),
         ("f32", 16, 7, "ND"),
-        "a ND tile of f32 with 7 cols has lines of 28 bytes",
+        "an ND tile of f32 with 7 columns has lines of 28 bytes",
     ),
-    ("PTO-TILE-BLOCKS", ("f32", 1, 8, "ND"), ("f32", 16, 1, "ND"), "a ND tile of f32 with 1 cols has lines of 4 bytes"),
+    (
+        "PTO-TILE-BLOCKS",
+        ("f32", 1, 8, "ND"),
+        ("f32", 16, 1, "ND"),
+        "an ND tile of f32 with 1 column has lines of 4 bytes",
+    ),
     ("PTO-TILE-BLOCKS", ("f32", 8, 1, "DN"), ("f32", 7, 1, "DN"), "a DN tile of f32 with 7 rows has lines of 28 bytes"),
     ("PTO-TILE-CAPACITY", ("f32", 8, 8, "ND"), ("f32", 0, 8, "ND"), "a tile of 0 rows holds nothing"),
     (

@@ -194,9 +194,11 @@ def _line_findings(shape: TileType) -> list[Diagnostic]:
     if count % unit == 0:
         return []
     padded = _round_up(count, unit)
+    article = "an ND" if shape.layout == "ND" else f"a {shape.layout}"
+    unit_word = ("column" if axis == "cols" else "row") + "s" * (count != 1)
     return [
         BLOCKS.finding(
-            f"a {shape.layout} tile of {shape.dtype} with {count} {axis} has lines of {count * shape.element.bytes} "
+            f"{article} tile of {shape.dtype} with {count} {unit_word} has lines of {count * shape.element.bytes} "
             f"bytes, which is not a multiple of {BLOCK_BYTES}",
             got=f"{axis} = {count} ({count * shape.element.bytes} bytes)",
             allowed=f"{axis} a multiple of {unit} for {shape.dtype}",

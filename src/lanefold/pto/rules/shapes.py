@@ -76,7 +76,8 @@ def layout_cures(role: str, shape: TileType, allowed: LayoutRule) -> list[Cure]:
         changes = with_layout(shape, name)
         cols = changes["cols"]
         if isinstance(cols, int) and allowed.permits(name, cols):
-            text = f"make {role} {_ARTICLES[name]} tile of {changes['rows']}×{cols}, valid {shape.valid_rows}×{shape.valid_cols}"
+            size = f"{changes['rows']}×{cols}, valid {shape.valid_rows}×{shape.valid_cols}"
+            text = f"make {role} {_ARTICLES[name]} tile of {size}"
             cures.append(Cure(text, prefixed(role, changes)))
     return cures
 
