@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -30,18 +31,23 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit(DONE)
 
 
-app.command("compile")(models.compile_command)
-app.command("run")(models.run)
-app.command("route")(models.route)
-app.command("asm")(streams.asm)
-app.command("disasm")(streams.disasm)
-app.command("explain")(streams.explain_command)
-app.command("check")(streams.check_command)
-app.command("sim")(streams.sim)
-app.command("cost")(streams.cost)
-app.command("targets")(tables.targets)
-app.command("ops")(tables.ops)
-app.command("sweep")(sweeps.sweep)
+_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("compile", models.compile_command, "Compile an ONNX model, price it, and write the program."),
+    ("run", models.run, "Run a model; --verify compares it with onnxruntime."),
+    ("route", models.route, "Show every route of one node: legal or not, and why."),
+    ("asm", streams.asm, "Turn assembly text or BIR JSON into streams of bundles."),
+    ("disasm", streams.disasm, "Print a stream as assembly text."),
+    ("explain", streams.explain_command, "Explain one bundle byte by byte, with sources."),
+    ("check", streams.check_command, "Check a program against every rule."),
+    ("sim", streams.sim, "Execute bundles on simulated memory."),
+    ("cost", streams.cost, "Price a program, instruction by instruction."),
+    ("sweep", sweeps.sweep, "Price many shapes, targets and models at once."),
+    ("targets", tables.targets, "List the targets and their readings."),
+    ("ops", tables.ops, "List the instructions or operations of a target."),
+)
+"""Name, function, and the line of the list of commands, short enough for 80 columns."""
+for _name, _function, _short in _COMMANDS:
+    app.command(_name, short_help=_short)(_function)
 
 
 def main() -> None:

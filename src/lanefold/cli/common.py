@@ -19,6 +19,10 @@ _ARRAYS = Rule(
 )
 _OUTPUT = Rule("CLI-OUTPUT", "An output file is written to a place that can be written.", "Command line", usage=True)
 
+COST_MODELS = (
+    "Cost model: documented or detailed (trn); calibrated, stream, reference, page or fit (PTO). "
+    "The first one if left out."
+)
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
 Opcodes = Annotated[str, typer.Option(help="Opcode reading of trn targets: reference or headers.")]
 Numerics = Annotated[
@@ -42,7 +46,7 @@ def announce_compilation() -> None:
     """Says on the error stream that loops are compiled, should that be necessary: it happens once and takes a while."""
     from lanefold.numerics.kernels.jit import on_first_compilation
 
-    line = "compiling the simulator's loops; this happens once and takes some seconds"
+    line = "compiling the simulator's loops; this happens once and takes about half a minute"
     on_first_compilation(lambda: typer.echo(line, err=True))
 
 

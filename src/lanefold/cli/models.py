@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanefold.cli.common import (
+    COST_MODELS,
     DONE,
     FINDINGS,
     AsJson,
@@ -37,7 +38,7 @@ Prefer = Annotated[
 ]
 Strict = Annotated[bool, typer.Option(help="Refuse pooling and reduction nodes on the host.")]
 Shape = Annotated[list[str] | None, typer.Option(help="Extents of an open input, as NAME=1,3,224,224.")]
-CostModel = Annotated[str, typer.Option("--cost-model", help="Cost model; the target's first one if left out.")]
+CostModel = Annotated[str, typer.Option("--cost-model", help=COST_MODELS)]
 Every = Annotated[bool, typer.Option("--all", help="List host nodes one by one.")]
 
 
@@ -142,14 +143,14 @@ def run(
 
 def route(
     model: Annotated[Path, typer.Argument(help="ONNX model.")],
-    node: Annotated[str, typer.Argument(help="Name of a node.")],
+    node: Annotated[str, typer.Argument(help="Name of a node; `lanefold compile --all` lists them.")],
     target: Target = "trn1",
     opcodes: Opcodes = "",
     prefer: Prefer = "cost",
     shape: Shape = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show every route of one node: legal or not, why, bundles, cycles, and what would make an illegal one legal."""
+    """Show every route of one node: legal or not, why, size, cycles, and what would make an illegal one legal."""
     from lanefold.frontends.onnx import read_model
     from lanefold.frontends.onnx.routes import node_routes
     from lanefold.targets import TARGETS

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanefold.cli.common import (
+    COST_MODELS,
     DONE,
     FINDINGS,
     AsJson,
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from lanefold.tpb.binary import Stream
 
 Program = Annotated[Path, typer.Argument(help="BIR JSON (.json), stream (.bin) or assembly text (.s).")]
+AnyProgram = Annotated[
+    Path, typer.Argument(help="BIR JSON (.json), stream (.bin, .s), PTO text (.pto), or a folder of `compile`.")
+]
+Parameter = Annotated[list[str] | None, typer.Option(help="Index parameter of a PTO text, as NAME=8.")]
 _LEFT_OUT = "what the file says if left out"
 GenerationOrFile = Annotated[str | None, typer.Option(help=f"Generation: v2, v3 or v4; {_LEFT_OUT}, else v2.")]
 OpcodesOrFile = Annotated[
@@ -135,24 +140,30 @@ def explain_command(
 
 
 def check_command(
-    program: Program,
+    program: AnyProgram,
     generation: GenerationOrFile = None,
     opcodes: OpcodesOrAuto = None,
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="trn1, trn2 or trn3; for PTO texts cpu, a2a3 or a5, cpu if left out.")
+    ] = "",
+    parameter: Parameter = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a program against every rule of its generation; exit status 1 if an error is found."""
+    """Check a program against every rule of its generation or target; exit status 1 if an error is found."""
     from lanefold.diagnostics import errors
     from lanefold.frontends.streams import check_file
 
-    findings, told = check_file(program, generation, opcodes)
+    given = dict(_parameter(text) for text in parameter or [])
+    findings, told = check_file(program, generation, opcodes, target, given)
     wrong = errors(findings)
     if as_json:
         print_json({"file": str(program), **told, "findings": [finding.to_dict() for finding in findings]})
     else:
         print_findings(findings)
-        counted = {"instruction": told.get("instructions"), "bundle": told["bundles"], "error": len(wrong)}
+        counted = {"instruction": told.get("instructions"), "bundle": told.get("bundles"), "error": len(wrong)}
         words = [_counted(count, word) for word, count in counted.items() if count is not None]
-        typer.echo(f"{program}: {', '.join([*words, _counted(len(findings) - len(wrong), 'other finding')])}")
+        on = f" on {told['target']}" if "target" in told else ""
+        typer.echo(f"{program}{on}: {', '.join([*words, _counted(len(findings) - len(wrong), 'other finding')])}")
     raise typer.Exit(FINDINGS if wrong else DONE)
 
 
@@ -168,11 +179,12 @@ def sim(
     opcodes: OpcodesOrFile = None,
     numerics: Annotated[str, typer.Option(help="Numeric reading: birsim or device.")] = "birsim",
     option: Annotated[
-        list[str] | None, typer.Option(help="An option of the machine, as NAME=VALUE; may be given several times.")
+        list[str] | None,
+        typer.Option(help="Reading of the machine, as NAME=VALUE, e.g. pool_sum=lanes4; see docs/tables-machine.md."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Execute a program on simulated memory and write the memory it leaves."""
+    """Execute bundles on simulated memory, count what they pass over silently, and write the memory they leave."""
     from lanefold.frontends.streams import load_memory, machine_streams
     from lanefold.tpb import Machine
     from lanefold.tpb.machine.options import from_texts
@@ -210,14 +222,12 @@ def sim(
 
 
 def cost(
-    program: Annotated[
-        Path, typer.Argument(help="BIR JSON (.json), stream (.bin, .s), PTO text (.pto), or a folder of `compile`.")
-    ],
+    program: AnyProgram,
     generation: GenerationOrFile = None,
     opcodes: OpcodesOrFile = None,
-    target: Annotated[str, typer.Option("--target", "-t", help="trn1, trn2, trn3; for PTO texts a2a3 or a5.")] = "",
-    model: Annotated[str, typer.Option(help="Cost model; the target's first one if left out.")] = "",
-    parameter: Annotated[list[str] | None, typer.Option(help="Index parameter of a PTO text, as NAME=8.")] = None,
+    target: Annotated[str, typer.Option("--target", "-t", help="trn1, trn2 or trn3; for PTO texts a2a3 or a5.")] = "",
+    model: Annotated[str, typer.Option(help=COST_MODELS)] = "",
+    parameter: Parameter = None,
     skip_unknown: Annotated[bool, typer.Option("--skip-unknown", help="Leave out, and count, unknown prices.")] = False,
     as_json: AsJson = False,
 ) -> None:

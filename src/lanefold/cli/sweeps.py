@@ -28,7 +28,7 @@ def sweep(
     skip_unknown: Annotated[bool, typer.Option("--skip-unknown", help="Leave out rows of unknown cost.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Price many shapes at once: every shape x layout x operation x element type x target x model."""
+    """Price many shapes at once: every shape × layout × operation × element type × target × model."""
     from lanefold.sweeps import sweep as run_sweep
 
     if plot is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.frontends.streams import TEXT_SUFFIXES, read_module, read_stream, read_text
+from lanefold.frontends.streams import PTO_SUFFIX, TEXT_SUFFIXES, read_module, read_stream, read_text
 from lanefold.targets import TARGETS, TargetRow, load
 from lanefold.targets import target as find_target
 
@@ -27,7 +27,7 @@ _TARGET = Rule(
     "Target table",
     usage=True,
 )
-PTO_SUFFIX, BIR_SUFFIX = ".pto", ".json"
+BIR_SUFFIX = ".json"
 STREAM_SUFFIXES = (".bin", *TEXT_SUFFIXES)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
+from lanefold.program.files import said
 from lanefold.tpb import Bundle, Instruction, Stream, assemble, bir, check, decode, encode
 from lanefold.tpb.binary import detect_reading
 from lanefold.tpb.isa import GENERATIONS, READINGS
@@ -20,7 +22,13 @@ if TYPE_CHECKING:
 
 _FILE = Rule(
     "STREAM-FILE",
-    "A program is BIR JSON (.json), a stream of 64-byte bundles (.bin) or assembly text (.s).",
+    "A program of bundles is BIR JSON (.json), a stream of 64-byte bundles (.bin) or assembly text (.s).",
+    "Program files",
+    usage=True,
+)
+_CHECK = Rule(
+    "STREAM-CHECK",
+    "Bundles are checked for a generation or its target, PTO texts for a target, saved programs for their own.",
     "Program files",
     usage=True,
 )
@@ -35,6 +43,7 @@ _MEMORY = Rule(
 )
 
 TEXT_SUFFIXES = (".s", ".asm", ".txt")
+PTO_SUFFIX = ".pto"
 _HEX = re.compile(r"[0-9a-fA-F\s]+")
 
 
@@ -74,12 +83,13 @@ def _read(path: str | Path) -> bytes:
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:
+        inside = Path(path) / "program.json"
         raise _FILE.error(
-            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}",
+            f"{path} cannot be read: {said(error)}",
             got=str(path),
             allowed="a readable file, or hexadecimal digits where a command takes them",
             place=Place(file=str(path)),
-            cures=["check the path"],
+            cures=[f"give {inside}" if inside.is_file() else "check the path"],
         ) from None
 
 
@@ -118,6 +128,14 @@ def read_stream(source: str, generation: str | None = None, opcodes: str | None 
     if path.suffix == ".json":
         stream = encode(read_module(path), generation, _reading(opcodes))
         return stream, f"opcodes {stream.opcodes}: a module has no bytes yet, the default" if opcodes == "auto" else ""
+    if path.suffix == PTO_SUFFIX:
+        raise _FILE.error(
+            f"{path} is a PTO text, which has tile operations and no bundles",
+            got=PTO_SUFFIX,
+            allowed=".bin, .json, " + ", ".join(TEXT_SUFFIXES),
+            place=Place(file=str(path)),
+            cures=["check it by lanefold check, price it by lanefold cost, run it by lanefold.pto.parse(text).run(…)"],
+        )
     return _decoded(_read(path), generation, opcodes)
 
 
@@ -145,21 +163,38 @@ def one_bundle(stream: Stream, index: int, source: str) -> Bundle:
     """
     if index >= len(stream):
         raise _INDEX.error(
-            f"{source} has {len(stream)} bundles, none of index {index}",
+            f"{source} has {len(stream)} bundle{'s' * (len(stream) != 1)}, none of index {index}",
             got=index,
             allowed=f"0 to {len(stream) - 1}" if len(stream) else "the stream is empty",
             place=Place(file=source),
-            cures=["name an index that exists"],
+            cures=[f"write {source}:0" if len(stream) else "give a stream with bundles"],
         )
     return stream[index]
 
 
-def check_file(path: Path, generation: str | None, opcodes: str | None) -> tuple[list[Diagnostic], dict[str, Any]]:
-    """Findings of every rule on a file, and what was checked: instructions, bundles, generation, opcode reading.
+def check_file(
+    path: Path,
+    generation: str | None,
+    opcodes: str | None,
+    target: str = "",
+    parameters: Mapping[str, int] | None = None,
+) -> tuple[list[Diagnostic], dict[str, Any]]:
+    """Findings of every rule on a file or saved program, and what was checked: instructions, bundles, readings.
+
+    Args:
+        path: BIR program, stream or its text, PTO text, or folder of a saved program.
+        generation: of bundles; what the file says where left out.
+        opcodes: opcode reading of bundles; what the file says where left out.
+        target: of a PTO text, ``cpu`` where left out.
+        parameters: values of the index parameters of a PTO text.
 
     Raises:
-        LanefoldError: if the file cannot be read.
+        LanefoldError: if the file cannot be read, or an argument does not go with its kind.
     """
+    if path.is_dir() or path.suffix == PTO_SUFFIX:
+        return _check_target(path, generation, opcodes, target, parameters)
+    if target or parameters:
+        generation = _generation_of(path, generation, target, parameters)
     if path.suffix == ".json":
         module = read_module(path)
         known, reading = module.generation(generation), _reading(opcodes)
@@ -170,6 +205,51 @@ def check_file(path: Path, generation: str | None, opcodes: str | None) -> tuple
     stream, note = read_stream(str(path), generation, opcodes)
     told = {"bundles": len(stream), "generation": stream.generation, "opcodes": stream.opcodes}
     return check(stream), told | ({"reading": note} if note else {})
+
+
+def _generation_of(path: Path, generation: str | None, target: str, parameters: Mapping[str, int] | None) -> str | None:
+    """The generation of bundles that are to be checked for a target."""
+    from lanefold.targets import TARGETS
+    from lanefold.targets import target as find_target
+
+    if parameters:
+        raise _unfit(path, "has no index parameters", "--parameter", "--parameter with a PTO text (.pto)")
+    row = TARGETS[find_target(target).name]
+    if row.instruction_set != "TPB" or generation not in (None, row.generation):
+        got = f"target {target}" + (f" and generation {generation}" if generation else "")
+        raise _unfit(path, f"has bundles, which are not checked for {got}", "--target", "trn1, trn2 or trn3")
+    return row.generation
+
+
+def _check_target(
+    path: Path, generation: str | None, opcodes: str | None, target: str, parameters: Mapping[str, int] | None
+) -> tuple[list[Diagnostic], dict[str, Any]]:
+    """Findings on a saved program or on a PTO text, whose target says what is legal."""
+    saved = path.is_dir()
+    given: dict[str, object] = {"--generation": generation, "--opcodes": opcodes}
+    if saved:
+        given |= {"--target": target, "--parameter": parameters}
+    for option in (name for name, value in given.items() if value):
+        if saved:
+            raise _unfit(path, "is a saved program, which knows its target and readings", option, "no option")
+        raise _unfit(path, "is a PTO text, which has tile operations and no bundles", option, "--target, --parameter")
+    if saved:
+        from lanefold.targets import load
+
+        program = load(path)
+        size = {"bundles" if program.ledger.bytes else "instructions": program.ledger.bundles}
+        return program.check(), size | {"target": program.target.name}
+    from lanefold.pto import parse
+
+    text = parse(read_text(path))
+    chosen = target or "cpu"
+    return text.check(chosen, parameters), {"instructions": len(text.instructions), "target": chosen}
+
+
+def _unfit(path: Path, what: str, option: str, allowed: str) -> LanefoldError:
+    return _CHECK.error(
+        f"{path} {what}", got=option, allowed=allowed, place=Place(file=str(path)), cures=[f"leave {option} out"]
+    )
 
 
 def _bundles(listed: list[Instruction], generation: str, opcodes: str) -> int:

@@ -1,0 +1,163 @@
+"""What the command line prints at different widths, and which kinds of files its commands take."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from rich.console import Console
+from typer.testing import CliRunner
+
+from lanefold.cli import app
+from lanefold.report.table import show, table
+
+RUNNER = CliRunner()
+TEXT = (
+    ".generation v3\nMax8 src=SB[0, 0x0] float32 [[1,1000]] dst=SB[0, 0x2000] float32 [[1,8]] num_active_channels=128\n"
+)
+LONG = "tensor_reduce (free-axis) + reciprocal"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    node = helper.make_node("ReduceMax", ["x"], ["y"], name="largest", axes=[1], keepdims=0)
+    ends = (
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [16, 64]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [16]),
+    )
+    graph = helper.make_graph([node], "g", [ends[0]], [ends[1]])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def said(*arguments: str | Path) -> tuple[int, str, str]:
+    result = RUNNER.invoke(app, [str(each) for each in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def at_width(monkeypatch: pytest.MonkeyPatch, width: int, rows: list[tuple[str, ...]]) -> list[str]:
+    """The lines of a ledger-like table on a terminal of some width."""
+    out = io.StringIO()
+    made = Console(file=out, width=width, force_terminal=True, color_system=None, soft_wrap=True)
+    monkeypatch.setattr("rich.console.Console", lambda **_: made)
+    show([table("", ("node", "became", "route", "opcodes", "cycles"), rows, ("cycles",))])
+    return out.getvalue().splitlines()
+
+
+def test_a_pipe_gets_one_line_per_row_without_filling(capsys: pytest.CaptureFixture[str]) -> None:
+    show([table("title", ("node", "why"), [("a", "word " * 300 + "end"), ("b", "short")])])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "title"
+    assert [line.split()[0] for line in lines[3:5]] == ["a", "b"]
+    assert lines[3].endswith(" end")
+    assert all(line == line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("width", [20, 30, 45, 60, 80, 200])
+def test_nothing_is_cut_at_any_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    rows = [("n175", "rewritten", LONG, "126 109 111 108 110 124 104 103", "102,362")]
+    lines = at_width(monkeypatch, width, rows)
+    assert max(map(len, lines)) <= width
+    letters = sorted(character for line in lines for character in line if character not in " ─")
+    words = ["node", "became", "route", "opcodes", "cycles", *rows[0]]
+    assert letters == sorted(character for word in words for character in word if character != " ")
+
+
+def test_words_stay_whole_where_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = at_width(monkeypatch, 60, [("n175", "rewritten", LONG, "124 72", "2,064")])
+    assert {"rewritten", "tensor_reduce", "(free-axis)", "reciprocal", "2,064"} <= set(" ".join(lines).split())
+
+
+def test_columns_without_content_are_left_out() -> None:
+    made = table("", ("node", "opcodes", "cycles"), [("a", "", "1"), ("b", "", "2")])
+    assert [column.header for column in made.columns] == ["node", "cycles"]
+
+
+def test_help_has_whole_lines() -> None:
+    status, out, _ = said("--help")
+    assert status == 0
+    commands = out.partition("Commands:")[2].splitlines()[1:]
+    assert len(commands) == 12
+    assert all(line.endswith(".") and not line.endswith("...") and len(line) <= 80 for line in commands)
+
+
+def test_bundles_on_one_instruction_set_and_instructions_on_the_other(model: Path, tmp_path: Path) -> None:
+    tpb = said("compile", model, "-t", "trn1", "-o", tmp_path / "tpb")[1]
+    pto = said("compile", model, "-t", "a2a3", "-o", tmp_path / "pto")[1]
+    assert "program: 1 bundle, 64 bytes, 1 leg step" in tpb
+    assert "program: 1 instruction, 1 leg step" in pto
+    assert "bytes" not in pto.splitlines()[0]
+
+
+def test_saved_programs_are_checked(model: Path, tmp_path: Path) -> None:
+    for target, size in (("trn2", "1 bundle"), ("a2a3", "1 instruction")):
+        folder = tmp_path / target
+        assert said("compile", model, "-t", target, "-o", folder)[0] == 0
+        status, out, _ = said("check", folder)
+        assert (status, out.partition(" other")[0]) == (0, f"{folder} on {target}: {size}, 0 errors, {out.split()[-3]}")
+
+
+def test_tile_texts_are_checked_for_a_target(model: Path, tmp_path: Path) -> None:
+    assert said("compile", model, "-t", "a2a3", "-o", tmp_path / "pto")[0] == 0
+    text = next((tmp_path / "pto").glob("*.pto"))
+    for target in ("cpu", "a2a3", "a5"):
+        assert said("check", text, "-t", target)[:2] == (
+            0,
+            f"{text} on {target}: 3 instructions, 0 errors, 0 other findings\n",
+        )
+
+
+def test_bundles_are_checked_for_a_target(tmp_path: Path) -> None:
+    text = tmp_path / "max.s"
+    text.write_text(TEXT)
+    assert said("check", text, "-t", "trn2")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("max.s", ("-t", "a5")),
+        ("max.s", ("-t", "trn1", "--generation", "v3")),
+        ("max.s", ("--parameter", "n=1")),
+        ("x.pto", ("--generation", "v2")),
+        ("x.pto", ("--opcodes", "headers")),
+        (".", ("-t", "trn1")),
+        (".", ("--opcodes", "headers")),
+    ],
+)
+def test_options_that_do_not_go_with_a_file(tmp_path: Path, name: str, options: tuple[str, ...]) -> None:
+    from lanefold.diagnostics import LanefoldError
+
+    (tmp_path / "max.s").write_text(TEXT)
+    (tmp_path / "x.pto").write_text("")
+    with pytest.raises(LanefoldError) as caught:
+        said("check", tmp_path / name, *options)
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "STREAM-CHECK"
+    assert finding.cures[0].text == f"leave {finding.got} out"
+    assert finding.got in {"--target" if option == "-t" else option for option in options}
+
+
+@pytest.mark.parametrize("command", ["sim", "disasm", "explain", "asm"])
+def test_a_folder_where_a_file_is_wanted(model: Path, tmp_path: Path, command: str) -> None:
+    from lanefold.diagnostics import LanefoldError
+
+    folder = tmp_path / "out"
+    assert said("compile", model, "-t", "trn1", "-o", folder)[0] == 0
+    with pytest.raises(LanefoldError) as caught:
+        said(command, folder)
+    assert caught.value.diagnostics[0].cures[0].text == f"give {folder / 'program.json'}"
+
+
+def test_a_tile_text_has_no_bundles(tmp_path: Path) -> None:
+    from lanefold.diagnostics import LanefoldError
+
+    (tmp_path / "x.pto").write_text("tstore %a\n")
+    with pytest.raises(LanefoldError, match="no bundles"):
+        said("disasm", tmp_path / "x.pto")
