@@ -129,3 +129,32 @@ def test_sim_refuses_a_place_it_cannot_write(call, program) -> None:
     status, _, err = call("sim", program, "--trace", program.parent / "none" / "t.json")
     assert status == 2
     assert "CLI-OUTPUT" in err
+
+
+def test_run_tells_what_every_node_passed_over(call, tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    node = helper.make_node("MaxPool", ["x"], ["y"], name="pool", kernel_shape=[2, 2], strides=[2, 2])
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 1, 4, 4]), ("y", None))
+    )
+    made = helper.make_model(
+        helper.make_graph([node], "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+    )
+    onnx.save(made, tmp_path / "m.onnx")
+    values = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    values[0, 0, :2, :2] = np.nan
+    np.savez(tmp_path / "x.npz", x=values)
+    for numerics, counted in (
+        ("birsim", {"nan_dropped": 4, "finite_starts": 1}),
+        ("device", {"nan_dropped": 4}),
+    ):
+        arguments = ["run", tmp_path / "m.onnx", "--input", tmp_path / "x.npz", "--numerics", numerics]
+        status, out, err = call(*arguments)
+        assert (status, err) == (0, "")
+        words = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counted.items())
+        assert f"counted while running: {words}" in out
+        assert f"pool: {words}" in out
+        assert json.loads(call(*arguments, "--json")[1])["counted"] == {"pool": counted}
