@@ -88,6 +88,9 @@ class FakeTarget:
     readings: dict[str, str] = field(default_factory=dict)
     cost_models: tuple[str, ...] = ("fake",)
 
+    def check_preference(self, prefer: str, place: Place) -> None:
+        assert prefer == "cost", place
+
     def lower(self, op: Op, place: Place, prefer: str = "cost") -> FakeCode:
         self.asked.append(op)
         kind = op.operator if isinstance(op, Pool | Reduce) else type(op).__name__

@@ -116,6 +116,14 @@ class Target(Protocol):
         """Cost models by name, the default first."""
         ...
 
+    def check_preference(self, prefer: str, place: Place) -> None:
+        """Refuses a preference that the target does not know.
+
+        Raises:
+            LanefoldError: for a word that is no preference of this target.
+        """
+        ...
+
     def lower(self, op: Op, place: Place, prefer: str = "cost") -> Code:
         """Instructions for an op.
 

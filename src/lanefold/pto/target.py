@@ -17,7 +17,7 @@ from lanefold.program.ledger import LARGEST
 from lanefold.program.saved import describe, op_from, restore, shared_files
 from lanefold.pto.cost.request import MODELS
 from lanefold.pto.counting import passed_over
-from lanefold.pto.lower import Candidate, Lowering, Stage, Tensor, View, lower, routes
+from lanefold.pto.lower import Candidate, Lowering, Stage, Tensor, View, check_preference, lower, routes
 from lanefold.pto.lower.prices import NO_MODEL
 from lanefold.pto.simulate.counting import COUNTERS
 
@@ -75,6 +75,14 @@ class PtoTarget:
     def readings(self) -> Mapping[str, str]:
         """The numeric reading."""
         return {"numerics": self.numerics}
+
+    def check_preference(self, prefer: str, place: Place) -> None:
+        """Refuse a preference that the target does not know, whether there is an op to lower or not.
+
+        Raises:
+            LanefoldError: for a word that is no preference of this target.
+        """
+        check_preference(prefer, place)
 
     def lower(self, op: Op, place: Place, prefer: str = "cost") -> Lowering:
         """Tile programs for an op.

@@ -20,7 +20,7 @@ from lanefold.tpb.bir.module import ARCH
 from lanefold.tpb.bir.records import BUNDLES_KEY
 from lanefold.tpb.cost import MODELS
 from lanefold.tpb.document import engine_files, function, restored
-from lanefold.tpb.lower import Lowering, lower
+from lanefold.tpb.lower import Lowering, check_preference, lower
 from lanefold.tpb.lower.routes import Candidate, routes
 
 if TYPE_CHECKING:
@@ -50,6 +50,14 @@ class TpbTarget:
     def readings(self) -> Mapping[str, str]:
         """The opcode and the numeric reading."""
         return {"opcodes": self.opcodes, "numerics": self.numerics}
+
+    def check_preference(self, prefer: str, place: Place) -> None:
+        """Refuse a preference that the target does not know, whether there is an op to lower or not.
+
+        Raises:
+            LanefoldError: for a word that is no preference of this target.
+        """
+        check_preference(prefer, place)
 
     def lower(self, op: Op, place: Place, prefer: str = "cost") -> Lowering:
         """Instructions for an op.

@@ -53,9 +53,10 @@ def partition(model: Model, target: Target, *, strict: bool = False, prefer: str
         prefer: which of several legal routes the target takes, in the target's words.
 
     Raises:
-        LanefoldError: a node that cannot be at all, or with ``strict`` one diagnostic per pooling or reduction that
-            would go to the host.
+        LanefoldError: an unknown preference, a node that cannot be at all, or with ``strict`` one diagnostic per
+            pooling or reduction that would go to the host.
     """
+    target.check_preference(prefer, model.place())
     lowered = _without_unread(model, _lower(model, target, strict, prefer))
     program = Program(
         target=target,

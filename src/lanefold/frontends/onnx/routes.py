@@ -32,6 +32,7 @@ def node_routes(model: Model, name: str, target: Any, prefer: str = "cost") -> N
     Raises:
         LanefoldError: if the model has no such node or the preference is unknown.
     """
+    target.check_preference(prefer, model.place())
     names = [node.name for node in model.nodes]
     if name not in names:
         near = nearest_names(name, names) if names else []

@@ -51,6 +51,22 @@ _Lowered = Pool | ArgPool | Reduce | Softmax | ArgReduce | TopK | Expand | Recip
 FLOATS = ("float32", "float16", "bfloat16")
 
 
+def check_preference(prefer: str, place: Place) -> None:
+    """Refuse a preference that tiles do not know, before there is an op to prefer a route for.
+
+    Raises:
+        LanefoldError: for any other word than those of ``PREFERENCES``.
+    """
+    if prefer not in PREFERENCES:
+        raise RULE_PREFER.error(
+            f"there is no preference {prefer!r}",
+            got=prefer,
+            allowed=", ".join(PREFERENCES),
+            place=place,
+            cures=["write cost"],
+        )
+
+
 def lower(
     op: Op, place: Place | None = None, *, target: str = "cpu", numerics: str = "cpu", prefer: str = "cost"
 ) -> Lowering:
@@ -68,14 +84,7 @@ def lower(
         LanefoldError: where the target has no legal form for the op, with the reason.
     """
     where = place or Place()
-    if prefer not in PREFERENCES:
-        raise RULE_PREFER.error(
-            f"there is no preference {prefer!r}",
-            got=prefer,
-            allowed=", ".join(PREFERENCES),
-            place=where,
-            cures=["write cost"],
-        )
+    check_preference(prefer, where)
     taken = _checked_op(op, where)
     b = Builder(target, _dtype(taken, target, where), prefer)
     _LOWER[type(taken)](b, taken, where)

@@ -40,6 +40,22 @@ _DIVIDED = "fold its maxima and sums on the leg and compute its exponentials on 
 _Way = Callable[[Builder, Any], str]
 
 
+def check_preference(prefer: str, place: Place) -> None:
+    """Refuse a preference that the leg does not know, before there is an op to prefer a route for.
+
+    Raises:
+        LanefoldError: for any other word than those of ``PREFERENCES``.
+    """
+    if prefer not in PREFERENCES:
+        raise RULE_PREFER.error(
+            f"there is no preference {prefer!r}",
+            got=prefer,
+            allowed=", ".join(PREFERENCES),
+            place=place,
+            cures=["write cost"],
+        )
+
+
 def lower(
     op: Op,
     place: Place | None = None,
@@ -61,14 +77,7 @@ def lower(
         LanefoldError: where the leg has no legal form for the op, with the reason.
     """
     where = place or Place()
-    if prefer not in PREFERENCES:
-        raise RULE_PREFER.error(
-            f"there is no preference {prefer!r}",
-            got=prefer,
-            allowed=", ".join(PREFERENCES),
-            place=where,
-            cures=["write cost"],
-        )
+    check_preference(prefer, where)
     if isinstance(op, Reduce):
         _check_dtype(op.dtype, _reduce_types(op), where)
         return _cheapest(op, where, generation, opcodes, prefer)
