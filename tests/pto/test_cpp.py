@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from lanefold.ops import Pool
 from lanefold.pto import Program, TileType, parse
 from lanefold.pto.isa import OPERATIONS
 from lanefold.pto.lower import lower
+from lanefold.pto.program import Compute
 from tests.pto.samples import ALL, sample
 
 STAND_IN = Path(__file__).parent / "stand_in"
@@ -48,6 +50,10 @@ def kernels() -> dict[str, str]:
         pool = Pool("average", (1, 24, 30, 30), (3, 3), (2, 2), pads=(1, 1, 1, 1))
         for at, stage in enumerate(lower(pool, target=name).stages):
             made[f"windows-{at}-{name}"] = stage.program.to_cpp(name)
+    for op, form in ALL:
+        whole = sample(op, form)
+        work = tuple(i for i in whole.instructions if isinstance(i, Compute))
+        made[f"fragment-{op.name}-{form.name}"] = replace(whole, arrays=(), instructions=work).to_cpp()
     return made
 
 
@@ -95,6 +101,30 @@ def test_scratch_and_addresses_are_supplied() -> None:
     assert "float, 16, 64, BLayout::RowMajor, 16, 64, SLayout::NoneBox, 512, PadValue::Null> t_tmp0;" in text
     assert text.count("TASSIGN(") == 3
     assert text.index("TLOAD(") < text.index("set_flag(PIPE_MTE2, PIPE_V") < text.index("TROWSUM(")
+
+
+def test_fragments_are_functions_of_their_tiles() -> None:
+    """Lines as the pages print them, without loads; short names are read and full names written."""
+    full, column = "!pto.tile<f32, 16, 16>", "!pto.tile<loc=vec, f32, 16, 1, ColMajor, NoneBox, None, Null>"
+    text = parse(f"%d = trowexpsub %a, %b : {full}, {column} -> {full}").to_cpp()
+    assert "    TROWEXPANDSUB(t_d, t_a, t_b);" in text
+    assert "BLayout::ColMajor, 16, 1, SLayout::NoneBox, 512, PadValue::Null>& t_b" in text
+    assert "TASSIGN" not in text
+    assert "int main" not in text
+    dynamic = "!pto.tile_buf<vec, 16x16xf16, valid=?x?>"
+    line = "!pto.tile_buf<vec, 1x16xf16, valid=?x?>"
+    assert "DYNAMIC, DYNAMIC" in parse(f"pto.tcolmax ins(%s : {dynamic}) outs(%d : {line})").to_cpp()
+    placed = parse(f"%d = tcolexpand %s : {full.replace('16, 16', '1, 16')} -> {full}\npto.tassign %s, @tile(0x1000)")
+    assert "TASSIGN(t_s, 0x1000);" in placed.to_cpp()
+
+
+def test_fragments_are_checked() -> None:
+    full, column = "!pto.tile<f32, 16, 16>", "!pto.tile<f32, 16, 8, valid=16x1>"
+    with pytest.raises(LanefoldError, match="PTO-ROW-MODE"):
+        parse(f"%d = trowexpandadd %a, %b : {full}, {full} -> {full}").to_cpp()
+    scratch_read = f"%m = pto.trowmax %x, %x : ({full}, {full}) -> {column}\n%n = trowmin %x : {full} -> {column}"
+    with pytest.raises(LanefoldError, match="served as scratch"):
+        parse(scratch_read).to_cpp()
 
 
 def test_illegal_programs_are_refused() -> None:

@@ -1,14 +1,18 @@
-"""Writing PTO programs as C++ of the public library: a kernel, and a driver for the CPU simulator."""
+"""Writing PTO programs as C++ of the public library: a kernel, and a driver for the CPU simulator.
+
+A fragment, which neither loads nor stores, becomes a function of its tiles.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from lanefold.diagnostics import LanefoldError, errors
+from lanefold.diagnostics import Diagnostic, LanefoldError, errors
 from lanefold.pto import names
 from lanefold.pto.isa import COMPACT_MODES, LOCATIONS, PADS
 from lanefold.pto.names import element
+from lanefold.pto.program.check import NEVER_GIVEN, NEVER_WRITTEN
 from lanefold.pto.program.model import Compute, GlobalArray, Instruction, Load, Program, Store, TileSlot, Value
 from lanefold.pto.program.resolve import extent_values
 from lanefold.pto.tiles import TileType
@@ -78,6 +82,7 @@ class _Kernel:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.handed = [slot for slot in program.tiles if slot.address is None] if is_fragment(program) else []
         self.names = _Names(program)
         self.slots = program.slots
         self.arrays = program.globals
@@ -88,12 +93,16 @@ class _Kernel:
         arrays = [
             f"__gm__ {element(array.dtype).cpp}* {self.names.arrays[array.name]}" for array in self.program.arrays
         ]
+        tiles = [f"{tile_type(slot.type)}& {self.names.tiles[slot.name]}" for slot in self.handed]
         parameters = [f"int {name}" for name in self.names.parameters.values()]
-        return f"AICORE inline void {_identifier('run', self.program.name)}({', '.join([*arrays, *parameters])})"
+        return (
+            f"AICORE inline void {_identifier('run', self.program.name)}({', '.join([*arrays, *tiles, *parameters])})"
+        )
 
     def body(self) -> Iterator[str]:
         for slot in self.program.tiles:
-            yield self._declaration(slot)
+            if slot not in self.handed:
+                yield self._declaration(slot)
         for slot in self.program.tiles:
             if slot.address is not None:
                 yield f"TASSIGN({self.names.tiles[slot.name]}, {slot.address:#x});"
@@ -253,23 +262,45 @@ def _needs_bfloat(program: Program) -> bool:
     return any(slot.type.dtype == "bf16" for slot in program.tiles)
 
 
+def is_fragment(program: Program) -> bool:
+    """Whether the program neither loads nor stores, so that its tiles come from its caller."""
+    return all(isinstance(instruction, Compute) for instruction in program.instructions)
+
+
+def _faults(program: Program, target: str) -> list[Diagnostic]:
+    """Errors of a program; what a fragment reads was written by its caller, who hands over extents as well."""
+    found = errors(program.check(target))
+    if not is_fragment(program):
+        return found
+    placed = {f"%{slot.name}" for slot in program.tiles if slot.address is not None}
+    found = [d for d in found if not d.message.endswith(NEVER_WRITTEN)]
+    return [d for d in found if d.place.operand in placed or not d.message.endswith(NEVER_GIVEN)]
+
+
 def emit(program: Program, target: str) -> str:
     """See `Program.to_cpp`."""
     row = names.target(target)
-    ready = program.with_scratch(row.name).placed(row.name)
-    wrong = errors(ready.check(row.name))
+    fragment = is_fragment(program)
+    ready = program.with_scratch(row.name)
+    ready = ready if fragment else ready.placed(row.name)
+    wrong = _faults(ready, row.name)
     if wrong:
         raise LanefoldError(wrong)
     kernel = _Kernel(ready)
-    text = [f"// {program.name}: {len(program.instructions)} instructions on tiles, placed for {row.title}."]
-    text += [line.format(name=program.name) for line in _DRIVER_HELP]
-    text += [f"#include <{header}>" for header in ("cstdio", "cstdlib", "type_traits", "vector")]
+    count = len(program.instructions)
+    what = "on tiles of the caller" if fragment else f"on tiles, placed for {row.title}"
+    text = [f"// {program.name}: {count} instruction{'s' * (count != 1)} {what}."]
+    if not fragment:
+        text += [line.format(name=program.name) for line in _DRIVER_HELP]
+        text += [f"#include <{header}>" for header in ("cstdio", "cstdlib", "type_traits", "vector")]
+    elif _needs_bfloat(ready):
+        text.append("#include <type_traits>")
     text += ["#include <pto/pto-inst.hpp>", "", "using namespace pto;", ""]
     if _needs_bfloat(ready):
         text.append(_BFLOAT_GUARD)
     text += [kernel.signature(), "{"]
     text += [_INDENT + line for line in kernel.body()]
-    text += ["}", "", "#ifdef __CPU_SIM", _FILES]
-    text += list(_Driver(ready, kernel).lines())
-    text += ["#endif", ""]
+    text += ["}", ""]
+    if not fragment:
+        text += ["#ifdef __CPU_SIM", _FILES, *_Driver(ready, kernel).lines(), "#endif", ""]
     return "\n".join(text)

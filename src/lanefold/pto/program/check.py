@@ -84,6 +84,11 @@ def _reads(instruction: Instruction) -> tuple[str, ...]:
     return (instruction.tile,) if isinstance(instruction, Store) else ()
 
 
+NEVER_WRITTEN = "was never written"
+NEVER_GIVEN = "nothing gives their number"
+"""What a fragment without loads may say of its tiles, which its caller hands over."""
+
+
 def _undefined(program: Program) -> Iterator[Diagnostic]:
     known: set[str] = set()
     scratch: set[str] = set()
@@ -91,7 +96,7 @@ def _undefined(program: Program) -> Iterator[Diagnostic]:
         for name in _reads(instruction):
             if name in known:
                 continue
-            why = "served as scratch since it was written" if name in scratch else "was never written"
+            why = "served as scratch since it was written" if name in scratch else NEVER_WRITTEN
             yield UNDEFINED.finding(
                 f"%{name} is read, but {why}",
                 got=f"%{name}",
@@ -130,7 +135,7 @@ def _unsettled(program: Program) -> Iterator[Diagnostic]:
         ):
             if value is None and slot.name in used:
                 yield DYNAMIC.finding(
-                    f"%{slot.name} has dynamic valid {axis}s, and nothing gives their number",
+                    f"%{slot.name} has dynamic valid {axis}s, and {NEVER_GIVEN}",
                     got="?",
                     allowed=f"valid_{axis} = 1 to {capacity}, or a parameter",
                     cures=[Cure(f"add valid_{axis} = {capacity}", {f"{slot.name}.valid_{axis}": capacity})],

@@ -421,6 +421,9 @@ class Program:
     def to_cpp(self, target: str = "cpu") -> str:
         """A complete C++ file of the public library: the kernel, and a driver that runs it on the CPU simulator.
 
+        A fragment without loads and stores becomes a function of its tiles, without a driver; tiles that are placed
+        by hand are declared inside.
+
         Raises:
             LanefoldError: with every error that `check` finds.
         """
