@@ -67,6 +67,8 @@ def bundles_page() -> str:
             for row in isa.BUNDLES
         ),
     )
+    lines += ["", "How well a fact is founded (the columns *confidence*), best first:", ""]
+    lines += [f"- *{word}*: {word.meaning}" for word in isa.Confidence]
     for struct in isa.STRUCTS.values():
         users = ", ".join(row.mnemonic for row in isa.BUNDLES if row.struct == struct.name)
         lines += ["", f"## {struct.name}", "", f"Used by {users}. Source: {struct.source}.", ""]

@@ -171,6 +171,17 @@ def operations(name: str, opcodes: str = "reference") -> list[dict[str, Any]]:
     ]
 
 
+def confidences(name: str) -> dict[str, str]:
+    """What the words of confidence in the tables of a target mean, best first."""
+    if TARGETS[name.lower()].instruction_set == "PTO":
+        from lanefold.pto.isa import Confidence as OfTiles
+
+        return {str(word): word.meaning for word in OfTiles}
+    from lanefold.tpb.isa import Confidence
+
+    return {str(word): word.meaning for word in Confidence}
+
+
 def load(path: str | Path) -> Program:
     """Reads a program that `Program.save` wrote; its saved bytes are what runs.
 

@@ -36,8 +36,8 @@ def ops(
     opcodes: Annotated[str, typer.Option(help="Opcode reading: reference or headers.")] = "reference",
     as_json: AsJson = False,
 ) -> None:
-    """List the operations of a target: names, opcodes, what they do, where that is written."""
-    from lanefold.targets import operations
+    """List the operations of a target: names, opcodes or call forms, what they do, and how well that is founded."""
+    from lanefold.targets import confidences, operations
 
     rows = operations(target, opcodes)
     if as_json:
@@ -46,8 +46,14 @@ def ops(
     from lanefold.report.table import show, table
 
     columns = [name for name in rows[0] if name != "source"]
-    show([table("", columns, ([_cell(row[column]) for column in columns] for row in rows))])
-    show(["sources: lanefold ops --json"])
+    cells = [[_opcode(row[column]) if column == "opcode" else _cell(row[column]) for column in columns] for row in rows]
+    used = {row["confidence"] for row in rows}
+    words = [f"{word}: {meaning}" for word, meaning in confidences(target).items() if word in used]
+    show([table("", columns, cells), "; ".join(words), "the source of each row: lanefold ops --json"])
+
+
+def _opcode(opcode: int) -> str:
+    return f"{opcode} (0x{opcode:02X})"
 
 
 def _title(key: str) -> str:

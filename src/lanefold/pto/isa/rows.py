@@ -14,6 +14,18 @@ class Confidence(StrEnum):
     READ = "read"
     DOCUMENTED = "documented"
 
+    @property
+    def meaning(self) -> str:
+        """What the word says of a fact."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Confidence.MEASURED: "measured on the CPU simulator",
+    Confidence.READ: "read in the public headers, not run",
+    Confidence.DOCUMENTED: "read in a public document only",
+}
+
 
 class Family(StrEnum):
     """The eight groups of operations that share operands, shapes and rules."""

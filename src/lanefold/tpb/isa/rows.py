@@ -17,11 +17,25 @@ READINGS: tuple[Reading, ...] = ("reference", "headers")
 class Confidence(StrEnum):
     """How well a fact is founded, best first; nothing has been compared with a running device yet."""
 
-    HEADER = "header"  # stands in a shipped instruction-set header
-    DISASSEMBLY = "disassembly"  # read from the compiler's or the runtime's code
-    DOCUMENTED = "documented"  # stands in the vendor's public documentation
-    INFERRED = "inferred"  # follows from facts of the kinds above
-    CONVENTION = "convention"  # no source settles it; this project's choice
+    HEADER = "header"
+    DISASSEMBLY = "disassembly"
+    DOCUMENTED = "documented"
+    INFERRED = "inferred"
+    CONVENTION = "convention"
+
+    @property
+    def meaning(self) -> str:
+        """What the word says of a fact."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Confidence.HEADER: "stands in a shipped instruction-set header",
+    Confidence.DISASSEMBLY: "read from the code of the compiler or the runtime",
+    Confidence.DOCUMENTED: "stands in the vendor's public documentation",
+    Confidence.INFERRED: "follows from facts of the kinds before it",
+    Confidence.CONVENTION: "no source settles it; this project's choice",
+}
 
 
 class Kind(StrEnum):
