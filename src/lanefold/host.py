@@ -76,7 +76,7 @@ def open_session(model_bytes: bytes, name: str, *, optimise: bool = True) -> Any
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         return onnxruntime.InferenceSession(model_bytes, options, providers=["CPUExecutionProvider"])
-    except Exception as error:
+    except _refusals() as error:
         raise _refused(name, "load", error) from error
 
 
@@ -86,14 +86,27 @@ def run_session(session: Any, outputs: Sequence[str], feeds: dict[str, Array], n
     Raises:
         LanefoldError: onnxruntime does not take the values.
     """
-    arrays = {each: np.asarray(array) for each, array in feeds.items()}
+    arrays = {each: _as_value(array) for each, array in feeds.items()}
     types = [each.type for each in session.get_outputs()] + [each.type for each in session.get_inputs()]
     try:
         if _BFLOAT16 in types:
             return _run_wide(session, outputs, arrays)
-        return [np.asarray(each) for each in session.run(list(outputs), arrays)]
-    except Exception as error:
+        return [_as_value(each) for each in session.run(list(outputs), arrays)]
+    except _refusals() as error:
         raise _refused(name, "run", error) from error
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """What onnxruntime raises for models and values that it does not take."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = [each for each in vars(state).values() if isinstance(each, type) and issubclass(each, Exception)]
+    return (*own, RuntimeError, ValueError)
+
+
+def _as_value(value: Any) -> Any:
+    """A value as an array; a sequence stays a list, of arrays, as its elements may differ in shape."""
+    return [_as_value(each) for each in value] if isinstance(value, list) else np.asarray(value)
 
 
 def _run_wide(session: Any, outputs: Sequence[str], arrays: dict[str, Array]) -> list[Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class VerifyRow:
         exact_ulp: largest distance from a float64 evaluation rounded to the type; None where there is none.
         exact_reason: why there is no float64 evaluation.
         causes: known causes of the differences, each with the number of cells it occurred in.
+        cells: how many differ from the reference at all.
     """
 
     node: str
@@ -46,6 +47,7 @@ class VerifyRow:
     exact_ulp: int | None = None
     exact_reason: str = ""
     causes: tuple[tuple[str, int], ...] = ()
+    cells: int = 0
 
 
 def _whole_difference(left: Array, right: Array) -> Array:
@@ -77,11 +79,15 @@ def ulp_distance(left: Array, right: Array) -> Array:
     return distance
 
 
-def compare(node: str, kind: str, against: str, got: Array, wanted: Array, tolerance: float) -> VerifyRow:
-    """One row for two arrays; a tolerance of 0 asks for equal values (NaN equals NaN, −0 equals 0).
+def compare(
+    node: str, kind: str, against: str, got: Array | list[Any], wanted: Array | list[Any], tolerance: float
+) -> VerifyRow:
+    """One row for two arrays or sequences of them; a tolerance of 0 asks for equal values (NaN equals NaN, −0 equals 0).
 
     Integers and truth values must be equal whatever the tolerance.
     """
+    if isinstance(got, list) or isinstance(wanted, list):
+        return _compare_sequences(node, kind, against, got, wanted, tolerance)
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         texts = [f"{each.dtype} {list(each.shape)}" for each in (got, wanted)]
         return VerifyRow(node, kind, against, np.inf, np.inf, -1, None, texts[0], texts[1], False)
@@ -116,7 +122,22 @@ def compare(node: str, kind: str, against: str, got: Array, wanted: Array, toler
         got="" if cell is None else repr(wide[0][cell].item()),
         wanted="" if cell is None else repr(wide[1][cell].item()),
         ok=ok,
+        cells=int((~equal).sum()),
     )
+
+
+def _compare_sequences(node: str, kind: str, against: str, got: Any, wanted: Any, tolerance: float) -> VerifyRow:
+    """The row of the element that lies farthest apart; the first index of its cell is that of the element."""
+    both = got, wanted
+    texts = [f"a sequence of {len(each)}" if isinstance(each, list) else f"{each.dtype} array" for each in both]
+    if texts[0] != texts[1]:
+        return VerifyRow(node, kind, against, np.inf, np.inf, -1, None, texts[0], texts[1], False)
+    rows = [compare(node, kind, against, left, right, tolerance) for left, right in zip(*both, strict=True)]
+    if not rows:
+        return VerifyRow(node, kind, against, 0.0, 0.0, 0, None, "", "", True)
+    at = max(range(len(rows)), key=lambda index: (not rows[index].ok, rows[index].relative))
+    cell = rows[at].cell
+    return rows[at] if cell is None else replace(rows[at], cell=(at, *cell))
 
 
 def _compare_whole(node: str, kind: str, against: str, got: Array, wanted: Array) -> VerifyRow:
@@ -129,7 +150,17 @@ def _compare_whole(node: str, kind: str, against: str, got: Array, wanted: Array
     cell = tuple(int(each) for each in np.argwhere(difference)[0])
     texts = [str(each[cell].item()) for each in (left, right)]
     return VerifyRow(
-        node, kind, against, largest, largest / scale if scale else np.inf, largest, cell, texts[0], texts[1], False
+        node=node,
+        kind=kind,
+        against=against,
+        largest=largest,
+        relative=largest / scale if scale else np.inf,
+        ulp=largest,
+        cell=cell,
+        got=texts[0],
+        wanted=texts[1],
+        ok=False,
+        cells=int((difference != 0).sum()),
     )
 
 
@@ -139,7 +170,7 @@ def _compare_objects(node: str, kind: str, against: str, got: Array, wanted: Arr
         return VerifyRow(node, kind, against, 0.0, 0.0, 0, None, "", "", True)
     cell = tuple(int(each) for each in places[0])
     texts = [repr(np.atleast_1d(each)[cell]) for each in (got, wanted)]
-    return VerifyRow(node, kind, against, np.inf, np.inf, -1, cell, texts[0], texts[1], False)
+    return VerifyRow(node, kind, against, np.inf, np.inf, -1, cell, texts[0], texts[1], False, cells=len(places))
 
 
 def text_at(value: Array, cell: tuple[int, ...]) -> str:

@@ -27,6 +27,7 @@ def names_read(node: onnx.NodeProto) -> list[str]:
 
 def _read_from_outside(graph: onnx.GraphProto) -> list[str]:
     inside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    inside |= {tensor.values.name for tensor in graph.sparse_initializer}
     found = []
     for node in graph.node:
         found += [name for name in names_read(node) if name not in inside]
@@ -58,8 +59,7 @@ def host_step(
     """
     read = dict.fromkeys(each for node in nodes for each in names_read(node))
     made = dict.fromkeys(each for node in nodes for each in node.output if each)
-    sparse = {each.values.name: each for each in model.proto.graph.sparse_initializer}
-    inputs = [each for each in read if each not in made and each not in constants and each not in sparse]
+    inputs = [each for each in read if each not in made and each not in constants]
     outputs = [each for each in made if each in wanted]
     graph = helper.make_graph(
         list(nodes),
@@ -67,7 +67,6 @@ def host_step(
         _typed(model, inputs, types),
         [_value(each, types) for each in outputs],
         [constants[each] for each in read if each in constants],
-        sparse_initializer=[sparse[each] for each in read if each in sparse],
     )
     made_model = helper.make_model(
         graph,

@@ -270,7 +270,7 @@ def _stages(model: Model, lowered: _Lowered, reads: list[list[str]], writes: lis
     weights do not travel, and those whose results have no known type, which could not travel.
     """
     ready: dict[str, int] = {}
-    fixed = {*lowered.constants, *(each.values.name for each in model.proto.graph.sparse_initializer)}
+    fixed = set(lowered.constants)
     stages, waits = [], []
     for piece, read, written in zip(lowered.pieces, reads, writes, strict=True):
         stage = max((ready.get(name, 0) for name in read), default=0)

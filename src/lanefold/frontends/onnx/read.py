@@ -19,6 +19,7 @@ from lanefold.frontends.onnx.examples import dims_text, examples
 from lanefold.frontends.onnx.infer import infer
 from lanefold.frontends.onnx.load import check, check_text, default_opset, first_line, load
 from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node, read_nodes, renamed
+from lanefold.frontends.onnx.sparse import write_out
 
 _FOLDABLE = frozenset(
     {
@@ -86,9 +87,7 @@ class Model:
     @cached_property
     def inputs(self) -> tuple[Value, ...]:
         """Inputs that have no initializer and so must be fed."""
-        sparse = {tensor.values.name for tensor in self.proto.graph.sparse_initializer}
-        held = self.initializers.keys() | sparse
-        return tuple(self.value(v.name) for v in self.proto.graph.input if v.name not in held)
+        return tuple(self.value(v.name) for v in self.proto.graph.input if v.name not in self.initializers)
 
     @cached_property
     def outputs(self) -> tuple[Value, ...]:
@@ -197,6 +196,7 @@ def read_model(
     opset = default_opset(proto, source)
     nodes = read_nodes(proto, opset, source)
     check(proto, source)
+    write_out(proto, source)
     set_shapes(proto, {} if shapes is None else shapes, source)
     fix(proto, {} if fixed is None else fixed, source)
     declared = {v.name: v for v in (*proto.graph.value_info, *proto.graph.output)}
