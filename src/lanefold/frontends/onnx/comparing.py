@@ -82,7 +82,7 @@ def ulp_distance(left: Array, right: Array) -> Array:
 def compare(
     node: str, kind: str, against: str, got: Array | list[Any], wanted: Array | list[Any], tolerance: float
 ) -> VerifyRow:
-    """One row for two arrays or sequences of them; a tolerance of 0 asks for equal values (NaN equals NaN, −0 equals 0).
+    """One row for two arrays or sequences; a tolerance of 0 asks for equal values (NaN equals NaN, −0 equals 0).
 
     Integers and truth values must be equal whatever the tolerance.
     """
