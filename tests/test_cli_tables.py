@@ -95,6 +95,16 @@ def test_bundles_on_one_instruction_set_and_instructions_on_the_other(model: Pat
     assert "bytes" not in pto.splitlines()[0]
 
 
+def test_cycles_are_told_by_how_they_are_founded(tmp_path: Path) -> None:
+    text = tmp_path / "both.s"
+    pool = "Pool src=SB[0, 0x0] float32 [[1,500]] dst=SB[0, 0x3000] float32 [[1,1]] num_active_channels=8 pool_dim=X\n"
+    text.write_text(TEXT + pool + TEXT.splitlines()[1] + "\n")
+    out = said("cost", text)[1]
+    assert out.splitlines()[-1] == (
+        "validity: published formula (2,000 cycles); model, nothing is published (500 cycles)"
+    )
+
+
 def test_saved_programs_are_checked(model: Path, tmp_path: Path) -> None:
     for target, size in (("trn2", "1 bundle"), ("a2a3", "1 instruction")):
         folder = tmp_path / target

@@ -5,17 +5,16 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
-import onnx
+import pytest
 
 README = Path(__file__).parent.parent / "README.md"
-RESNET50 = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
+DOCS = README.parent / "docs"
 
 
 def test_examples() -> None:
     outcome = doctest.testfile(
         str(README),
         module_relative=False,
-        globs={"resnet50": RESNET50},
         optionflags=doctest.NORMALIZE_WHITESPACE,
         verbose=False,
     )
@@ -23,12 +22,26 @@ def test_examples() -> None:
     assert outcome.failed == 0
 
 
-def test_named_files_exist() -> None:
-    for line in README.read_text().splitlines():
+@pytest.mark.parametrize("page", sorted(page.name for page in DOCS.glob("*.md") if ">>> " in page.read_text()))
+def test_examples_of_the_pages(page: str) -> None:
+    outcome = doctest.testfile(str(DOCS / page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("page", [README, *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name)
+def test_named_files_exist(page: Path) -> None:
+    for line in page.read_text().splitlines():
         for part in line.split("](")[1:]:
-            name = part.split(")")[0]
+            name, _, heading = part.split(")")[0].partition("#")
             if "://" not in name:
-                assert (README.parent / name).exists(), name
+                target = page.parent / name if name else page
+                assert target.exists(), name
+                assert not heading or heading in _anchors(target), f"{name}#{heading}"
+
+
+def _anchors(page: Path) -> set[str]:
+    titles = [line.lstrip("#").strip() for line in page.read_text().splitlines() if line.startswith("#")]
+    return {title.lower().replace(" ", "-") for title in titles}
 
 
 def test_first_screen_says_what_it_is_not() -> None:

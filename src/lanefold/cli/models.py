@@ -83,10 +83,11 @@ def compile_command(
             }
         )
     else:
-        from lanefold.report.table import files_text, ledger_parts, program_lines, show
+        from lanefold.report.table import files_text, foundation_line, ledger_parts, program_lines, show
 
         print_findings(findings)
-        show([*ledger_parts(plan.program.ledger, every=every), *program_lines(plan.program), str(cost)])
+        told = [*ledger_parts(plan.program.ledger, every=every), *program_lines(plan.program)]
+        show([*told, str(cost), *foundation_line(cost)])
         if not stop:
             show([f"wrote {output}: {files_text(files)}", *([f"wrote {trace}"] if trace else [])])
     raise typer.Exit(FINDINGS if stop else DONE)

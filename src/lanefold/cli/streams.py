@@ -241,9 +241,9 @@ def cost(
     if as_json:
         print_json(priced.to_dict())
         return
-    from lanefold.report.table import cost_parts, show
+    from lanefold.report.table import cost_parts, foundation_line, show
 
-    show([*cost_parts(priced), str(priced)])
+    show([*cost_parts(priced), str(priced), *foundation_line(priced)])
 
 
 def _parameter(text: str) -> tuple[str, int]:

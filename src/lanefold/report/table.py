@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lanefold.program import Ledger, LedgerRow, Program, ProgramCost
 from lanefold.program.ledger import number_of
-from lanefold.program.prices import cycles_text, terms_text, time_text
+from lanefold.program.prices import CostRow, cycles_text, terms_text, time_text, total
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -138,6 +138,16 @@ def cost_parts(cost: ProgramCost) -> list[RenderableType | str]:
     notes = Counter(row.note for row in cost.rows if row.note)
     parts += [f"{note} ({count} times)" if count > 1 else note for note, count in notes.items()]
     return [*parts, f"terms: {terms_text(cost.terms)} cycles"] if cost.terms else parts
+
+
+def foundation_line(cost: ProgramCost) -> list[str]:
+    """How the known cycles are founded, in one line: the cycles of each validity."""
+    by_validity: dict[str, list[CostRow]] = {}
+    for row in cost.rows:
+        if not row.unknown:
+            by_validity.setdefault(row.validity, []).append(row)
+    words = [f"{validity} ({cycles_text(total(rows))} cycles)" for validity, rows in by_validity.items()]
+    return [f"validity: {'; '.join(words)}"] if words else []
 
 
 def files_text(names: Sequence[str]) -> str:

@@ -1,4 +1,9 @@
-"""Cycles of PTO tile operations under five named models, each number with its model, validity and expected error."""
+"""Cycles of PTO tile operations under five named models, each number with its model, validity and expected error.
+
+The module is called like its function `cost`, whose arguments ``help(lanefold.pto.cost.cost)`` lists:
+``lanefold.pto.cost("TROWSUM", "f32", 64, 64, model="stream")`` is the cost of one configuration, and
+``lanefold.pto.cost.cost_columns`` prices many at once.
+"""
 
 from __future__ import annotations
 
