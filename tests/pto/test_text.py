@@ -240,6 +240,24 @@ def test_damaged_lines_raise_nothing_but_findings(text: str, start: int, length:
     assert places(text[:start] + word + text[start + length :])
 
 
+@pytest.mark.parametrize("form", ["asm", "ssa", "dps"])
+def test_attributes_are_kept(form: str) -> None:
+    """Words that mean nothing to the operation come back, numbers by value."""
+    line = f'%d = tcolsum %s {{isBinary = true, depth = -0x10, z = 1.5e-3, n = "a, b", p = [1, -2, %q]}} : {T} -> {T}'
+    program = parse(line)
+    wanted = (("depth", -16), ("z", 0.0015), ("n", '"a, b"'), ("p", (1, -2, "%q")))
+    assert program.instructions[0] == Compute("TCOLSUM", "C2", ("d", "s"), True, attributes=wanted)
+    assert parse(program.to_text(form)).instructions == program.instructions
+
+
+def test_tiles_are_placed_before_they_have_a_type() -> None:
+    load = f"%t = tload %x[0, 0] : (!pto.memref<8x8xf32>, index, index) -> {T}"
+    for text in (f"pto.tassign %t, @tile(0x1000)\n{load}", f"pto.tassign %t, @tile(4096) : {T}\n{load}"):
+        assert parse(text) == parse(f"{load}\npto.tassign %t, @tile(0x1000)")
+    with pytest.raises(LanefoldError, match="the address %a is not known"):
+        parse(f"pto.tassign %t, @tile(0x20)\n%t = pto.alloc_tile addr = %a : {T}")
+
+
 ERRORS = [
     ("%d = trowsun %s : T -> T", "PTO-OP-NAME", "operation 'trowsun' is not known", 1),
     (f"\n%d = trowsum %s -> {T}", "PTO-TEXT-SYNTAX", "the line is not understood from column 17 on", 2),
@@ -263,7 +281,7 @@ ERRORS = [
         2,
     ),
     (f"%d = tcolsum %s, %t : {T}, {T} -> {T}", "PTO-BINARY-FLAG", "tcolsum with a scratch tile needs isBinary", 1),
-    (f"%d = tcolmax %s, %t : {T}, {T} -> {T}", "PTO-OPERANDS", "tcolmax has no form with 1 results and 2 operands", 1),
+    (f"%d = tcolmax %s, %t : {T}, {T} -> {T}", "PTO-OPERANDS", "tcolmax has no form with 1 result and 2 operands", 1),
     (
         f"%d = tcolmax %s {{isBinary = true}} : {T} -> {T}",
         "PTO-BINARY-FLAG",

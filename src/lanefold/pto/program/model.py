@@ -78,6 +78,10 @@ class GlobalArray:
         return (*(step for _, step in self.outer), self.row_stride, self.column_stride)
 
 
+Attribute = int | float | str | tuple[int | float | str, ...]
+"""Value of an attribute: a number, a word or register as written, or a list of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class TileSlot:
     """A tile of the program: its type, its byte address where placed, and the values of its dynamic valid extents."""
@@ -113,13 +117,17 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """One of the 28 operations on tiles, in the order of its C++ form; scratch may be missing at the end."""
+    """One of the 28 operations on tiles, in the order of its C++ form; scratch may be missing at the end.
+
+    ``attributes`` are words of the text that mean nothing to the operation; they are kept and written again.
+    """
 
     op: str
     form: str
     tiles: tuple[str, ...]
     is_binary: bool | None = None
     line: int | None = field(default=None, compare=False)
+    attributes: tuple[tuple[str, Attribute], ...] = ()
 
     @property
     def row(self) -> Operation:

@@ -10,7 +10,17 @@ from lanefold.diagnostics import Cure, LanefoldError, Rule
 from lanefold.pto import names
 from lanefold.pto.calls import BINARY_FLAG, OPERANDS
 from lanefold.pto.isa import Form, Operation
-from lanefold.pto.program.model import Compute, GlobalArray, Instruction, Load, Program, Store, TileSlot, Value
+from lanefold.pto.program.model import (
+    Attribute,
+    Compute,
+    GlobalArray,
+    Instruction,
+    Load,
+    Program,
+    Store,
+    TileSlot,
+    Value,
+)
 from lanefold.pto.text.lines import Register, Scalar, Statement
 from lanefold.pto.text.types import MemoryType, parse
 from lanefold.pto.tiles import TileType
@@ -35,6 +45,7 @@ STATEMENT = Rule(
 )
 
 
+_MEANT = ("isBinary", "valid_row", "valid_col")
 MOST_DIMS = 5
 """Dimensions of an array in global memory (PTO headers: GlobalTensor)."""
 
@@ -59,6 +70,7 @@ class Reader:
     parts: dict[str, Part] = field(default_factory=dict)
     results: set[str] = field(default_factory=set)
     instructions: list[Instruction] = field(default_factory=list)
+    placements: dict[str, Statement] = field(default_factory=dict)
 
     def value(self, scalar: Scalar, at: Statement) -> Value:
         """A number, or the name of a parameter; constants are looked up."""
@@ -87,6 +99,8 @@ class Reader:
             raise self._differs(name, text, "a tile type", at)
         if known is None:
             self.tiles[name] = TileSlot(name, kind)
+            if name in self.placements:
+                _place(self, name, self.placements.pop(name))
         elif known.type != kind:
             raise self._differs(name, str(kind), str(known.type), at)
 
@@ -231,10 +245,18 @@ def _address(reader: Reader, name: str, scalar: object, at: Statement) -> None:
 
 def _assign(reader: Reader, at: Statement) -> None:
     (register,) = _one(at.registers, 1, at)
-    reader.tile(register.name, None, at)
+    if at.types:
+        reader.tile(register.name, at.types[0], at)
+    if register.name in reader.tiles:
+        _place(reader, register.name, at)
+    else:
+        reader.placements[register.name] = at
+
+
+def _place(reader: Reader, name: str, at: Statement) -> None:
     if at.place is None:
         raise _malformed(at, "no place", "@tile(address)")
-    _address(reader, register.name, at.place, at)
+    _address(reader, name, at.place, at)
 
 
 def _view(reader: Reader, at: Statement) -> None:
@@ -381,9 +403,10 @@ def _form(op: Operation, outputs: int, inputs: int, flag: bool | None, at: State
             place=at.at,
         )
     allowed = " or ".join(f"{op.mnemonic}({', '.join(form.operands)})" for form in op.forms)
+    results, operands = f"{outputs} result{'s' * (outputs != 1)}", f"{inputs} operand{'s' * (inputs != 1)}"
     raise OPERANDS.error(
-        f"{at.name} has no form with {outputs} results and {inputs} operands",
-        got=f"{outputs} results, {inputs} operands",
+        f"{at.name} has no form with {results} and {operands}",
+        got=f"{results}, {operands}",
         allowed=allowed,
         cures=[Cure(f"write it as {allowed}")],
         place=at.at,
@@ -401,6 +424,12 @@ def _flat_form(op: Operation, total: int, flag: bool | None, at: Statement) -> F
 
 def _texts(types: list[str], count: int) -> list[str | None]:
     return [*types[:count], *[None] * (count - len(types[:count]))]
+
+
+def _attributes(at: Statement) -> tuple[tuple[str, Attribute], ...]:
+    """Keywords that say nothing about the operation or its extents."""
+    others = [(key, value) for key, value in at.keywords.items() if key not in _MEANT]
+    return tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in others)
 
 
 def _compute(reader: Reader, op: Operation, at: Statement) -> None:
@@ -425,7 +454,7 @@ def _compute(reader: Reader, op: Operation, at: Statement) -> None:
         reader.define(name, at)
         if not reader.tiles[name].type.static:
             _extents(reader, name, at)
-    reader.instructions.append(Compute(op.name, form.name, tuple(registers), flag, at.line))
+    reader.instructions.append(Compute(op.name, form.name, tuple(registers), flag, at.line, _attributes(at)))
 
 
 _HANDLERS: dict[str, Callable[[Reader, Statement], None]] = {
@@ -462,4 +491,6 @@ def build(statements: list[Statement]) -> Program:
         except LanefoldError as wrong:
             located = [replace(d, place=replace(d.place, line=d.place.line or at.line)) for d in wrong.diagnostics]
             raise LanefoldError(located, usage=wrong.usage) from None
+    for name, at in reader.placements.items():
+        reader.tile(name, None, at)
     return Program(tuple(reader.arrays.values()), tuple(reader.tiles.values()), tuple(reader.instructions))

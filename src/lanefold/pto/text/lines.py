@@ -178,6 +178,7 @@ _WORDS = {
     "HASH": "#",
     "PLACE": "@tile",
     "REGISTER": "%name",
+    "STRING": "text in quotes",
     "TYPE": "!pto type",
     "FLOAT": "number",
     "HEX": "number",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lanefold.diagnostics import Cure, Place, Rule
 from lanefold.pto.program.model import (
+    Attribute,
     Compute,
     GlobalArray,
     Instruction,
@@ -36,6 +37,12 @@ FORMS = ("asm", "ssa", "dps")
 
 def _index(value: Value) -> str:
     return str(value) if isinstance(value, int) else f"%{value}"
+
+
+def _attribute(value: Attribute) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(str(v) for v in value)}]"
+    return str(value)
 
 
 def _list(values: tuple[Value, ...]) -> str:
@@ -127,6 +134,7 @@ class _Writer:
     def _compute(self, i: Compute) -> Iterator[str]:
         inputs = i.tiles[len(i.outputs) :]
         flag = [] if i.is_binary is None else [f"isBinary = {'true' if i.is_binary else 'false'}"]
+        flag += [f"{key} = {_attribute(value)}" for key, value in i.attributes]
         sources = ", ".join(f"%{name}" for name in inputs)
         types = ", ".join(self._type(name) for name in inputs)
         results = ", ".join(f"%{name}" for name in i.outputs)
