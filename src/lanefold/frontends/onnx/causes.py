@@ -47,6 +47,11 @@ CAUSES: Mapping[str, str] = {
 """The known causes and what each means."""
 
 
+CARRIED = "carried on from the leg"
+APART = "host parts run apart"
+"""Causes of outputs: what differences of the leg become on their way, and sessions that are optimised one by one."""
+ROUNDINGS = frozenset((SCALE, ORDER, PRODUCTS, EXPONENTIALS, CARRIED, APART))
+"""Causes that only round at other places."""
 NAN_COUNTERS = ("nan_dropped", "absent_keys")
 """Counters that tell of NaN passed over; a search for NaN finds no element that equals it."""
 

@@ -12,7 +12,7 @@ import onnx
 
 from lanefold import arguments
 from lanefold.frontends.onnx.casts import other_forms
-from lanefold.frontends.onnx.causes import CAUSES, NAN, NAN_COUNTERS, Case, explain
+from lanefold.frontends.onnx.causes import APART, CARRIED, CAUSES, NAN, NAN_COUNTERS, ROUNDINGS, Case, explain
 from lanefold.frontends.onnx.comparing import WHOLE, VerifyRow, compare, text_at, ulp_distance
 from lanefold.frontends.onnx.decompose import decompose
 from lanefold.frontends.onnx.exact import evaluate, rounded_to
@@ -62,7 +62,9 @@ class Verification:
         """The outcome in one line."""
         legs = [row for row in self.rows if row.kind != "output"]
         ends = [row for row in self.rows if row.kind == "output"]
-        worst = max((row.relative for row in self.rows), default=0.0)
+        # What NaN, ties and ranges make of a result is told as such; here are the roundings, and what is wrong.
+        rounded = (row.relative for row in self.rows if not row.ok or {name for name, _ in row.causes} <= ROUNDINGS)
+        worst = max((each for each in rounded if each < np.inf), default=0.0)
         return (
             f"{sum(row.ok for row in legs)} of {len(legs)} leg results and {sum(row.ok for row in ends)} of "
             f"{len(ends)} outputs agree, largest relative difference {worst:.2g}"
@@ -177,23 +179,21 @@ def _output_rows(
         for name, array in zip(names, wanted, strict=True)
     ]
     found = [_nan_met(row, program, feeds) for row in found]
-    differing = [row for row in rows if row.causes]
-    if all(row.ok for row in found) or not differing or not all(row.ok for row in rows):
-        return [replace(row, exact_reason=_NO_EXACT_OUTPUT) for row in found]
-    without = _replayed(program, feeds, {each.step.name: each for each in made})
-    again = [
-        compare(name, "output", against, without[name], array, tolerance)
-        for name, array in zip(names, wanted, strict=True)
-    ]
-    return [
-        replace(
-            row,
-            ok=row.ok or other.ok,
-            causes=row.causes if row.ok or not other.ok else ((_CARRIED, len(differing)),),
-            exact_reason=_NO_EXACT_OUTPUT,
-        )
-        for row, other in zip(found, again, strict=True)
-    ]
+    differing = any(row.causes for row in rows)
+    if differing and all(row.ok for row in rows) and not all(row.ok for row in found):
+        without = _replayed(program, feeds, {each.step.name: each for each in made})
+        found = [
+            row
+            if row.ok
+            else replace(row, ok=compare(row.node, "output", against, without[row.node], array, tolerance).ok)
+            for row, array in zip(found, wanted, strict=True)
+        ]
+    return [replace(row, causes=row.causes or _carried(row, differing), exact_reason=_NO_EXACT_OUTPUT) for row in found]
+
+
+def _carried(row: VerifyRow, differing: bool) -> tuple[tuple[str, int], ...]:
+    """What an output's differences come from where it has none of its own."""
+    return ((CARRIED if differing else APART, row.cells),) if row.ok and row.cells else ()
 
 
 def _nan_met(row: VerifyRow, program: Program, feeds: Mapping[str, Array]) -> VerifyRow:
@@ -203,13 +203,12 @@ def _nan_met(row: VerifyRow, program: Program, feeds: Mapping[str, Array]) -> Ve
     """
     counted = program.ledger.counted
     met = any(value.dtype.kind not in _TEXTS and np.isnan(value).any() for value in map(np.asarray, feeds.values()))
-    if row.ok or not met or not any(counted.get(name, 0) for name in NAN_COUNTERS):
+    if row.ok or row.cell is None or not met or not any(counted.get(name, 0) for name in NAN_COUNTERS):
         return row
-    return replace(row, ok=True, causes=((NAN, sum(counted.get(name, 0) for name in NAN_COUNTERS)),))
+    return replace(row, ok=True, causes=((NAN, row.cells),))
 
 
 _TEXTS = "iubOSU"
-_CARRIED = "carried on from the leg"
 _NO_EXACT_OUTPUT = "parts of the model on the host have no float64 evaluation"
 
 
