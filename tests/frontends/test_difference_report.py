@@ -271,3 +271,5 @@ def test_every_cause_has_a_meaning_and_a_test() -> None:
     elsewhere = {"order of multiplications", "exponentials"}
     assert {name for name in CAUSES if f'"{name}"' in text} >= set(CAUSES) - elsewhere
     assert all(CAUSES.values())
+    page = (Path(__file__).parents[2] / "docs" / "differences.md").read_text(encoding="utf-8")
+    assert all(f"\n| {name} | " in page for name in CAUSES)
