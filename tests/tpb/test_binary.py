@@ -193,6 +193,18 @@ def test_whole_average_pool_that_waits_and_signals():
     assert tpb.encode(tpb.bir.instruction(record, places)).tobytes() == bytes.fromhex(WHOLE_BUNDLE)
 
 
+@pytest.mark.parametrize(("elements", "left"), [(513, 1), (514, 2), (1025, 1)])
+def test_last_chunk_of_a_gather_drops_a_single_element_like_any_operand(elements, left):
+    table = Access("SB", 0, 0x100, "float16", ((2 * elements, 4), (2, elements)), "table")
+    index = Access("SB", 0, 0x8000, "uint32", ((3, 4), (1, 3)), "index")
+    out = Access("SB", 0, 0x9000, "float16", ((3, 4), (1, 3)), "out")
+    stream = tpb.encode(tpb.Instruction("Gather", (table, index), (out,), engine="Pool"), opcodes="headers")
+    last = stream.fields("pool_buffer_load")[-1]["src"]
+    assert last["num_elem"].tolist() == [left, 1, 1, 1]
+    assert last["step_elem"].tolist() == [1 if left == 1 else 2, 1, 1, 1]
+    assert last["start_addr"] == 0x100 + (elements - left) * 2 * 2
+
+
 # ------------------------------------------------------------------------------------------ fields, words, fields
 
 _WIDTHS = {"u8": "B", "u16": "<H", "u32": "<I", "i16": "<h", "i32": "<i", "f32": "<f"}

@@ -470,7 +470,7 @@ def _gather(i: Instruction, generation: isa.Generation, reading: isa.Reading) ->
         moved = table.byte + start * step * element.bytes
         chunk = replace(table, byte=moved, pattern=(table.pattern[0], (step, length)))
         load = {
-            "src": _forward(chunk, generation, i, keep_unit=True),
+            "src": _forward(chunk, generation, i),
             "in_dtype": element.tag(generation),
             "num_active_channels": table.channels & 0xFF,
             "start_index": start,
