@@ -294,3 +294,85 @@ def test_extents_that_are_no_numbers(call, tmp_path: Path, extent: str) -> None:
 
 def test_a_negative_seed_is_refused(call, tmp_path: Path) -> None:
     assert call("run", pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2]), "--seed", "-1")[0] == 2
+
+
+def legal_json(text: str) -> object:
+    """One JSON document without the names that Python writes for numbers JSON does not have."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compile", "m.onnx"), "Missing option '--output' / '-o'."),
+        (("run", "m.onnx", "--seed", "-1"), "Invalid value for '--seed'"),
+        (("run",), "Missing argument"),
+        (("run", "m.onnx", "--bogus"), "No such option"),
+        (("compile", "m.onnx", "-o", "out", "--shape", "x=a"), "'x=a' is not NAME=EXTENT,EXTENT,…"),
+        (("bogus",), "No such command 'bogus'"),
+        ((), "No such option: --json"),
+    ],
+)
+def test_misuse_is_answered_in_json_where_json_is_asked_for(call, arguments: tuple[str, ...], message: str) -> None:
+    status, out, err = call(*arguments, "--json")
+    assert (status, err) == (2, "")
+    (finding,) = legal_json(out)["findings"]
+    assert message in finding["message"]
+    assert finding["code"] == "CLI-USAGE"
+    assert finding["got"] == " ".join((*arguments, "--json"))
+    assert finding["allowed"].startswith("lanefold")
+    command = finding["cures"][0]["text"].removeprefix("read ").removesuffix(" and give what it lists").split()
+    status, out, _ = call(*command[1:])
+    assert (status, out.startswith("Usage: lanefold")) == (0, True)
+
+
+def test_an_infinite_difference_is_legal_json(call, tmp_path: Path) -> None:
+    # onnxruntime keeps a last window of VALID that the standard leaves out, so that the shapes differ.
+    window = {"kernel_shape": [2, 4], "strides": [1, 2], "auto_pad": "VALID", "ceil_mode": 1}
+    model = pool_model(tmp_path / "m.onnx", shape=[1, 1, 9, 17], **window)
+    status, out, _ = call("run", model, "--verify", "--json")
+    assert status == 1
+    (row,) = [row for row in legal_json(out)["verification"]["rows"] if row["kind"] == "output"]
+    assert (row["ok"], row["largest"], row["relative"]) == (False, None, None)
+
+
+def test_inputs_without_names_or_damaged_are_refused(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[3, 3])
+    np.save(tmp_path / "x.npy", np.zeros((1, 3, 8, 8), np.float32))
+    status, out, err = call("run", model, "--input", tmp_path / "x.npy")
+    assert (status, out) == (2, "")
+    assert "x.npy cannot be read as .npz: it holds one array without a name" in err
+    np.savez_compressed(tmp_path / "x.npz", x=np.arange(192, dtype=np.float32).reshape(1, 3, 8, 8))
+    content = bytearray((tmp_path / "x.npz").read_bytes())
+    content[60:90] = bytes(30)
+    (tmp_path / "x.npz").write_bytes(content)
+    status, out, err = call("run", model, "--input", tmp_path / "x.npz")
+    assert (status, out) == (2, "")
+    assert "error[CLI-ARRAYS]" in err
+
+
+def test_a_sequence_is_told_and_written_element_by_element(call, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("SplitToSequence", ["x", "parts"], ["s"], axis=0),
+        helper.make_node("ReduceMax", ["x"], ["y"], keepdims=0),
+    ]
+    outputs = [
+        helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, []),
+    ]
+    parts = helper.make_tensor("parts", TensorProto.INT64, [2], [1, 2])
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])], outputs, [parts]
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    status, out, _ = call("run", tmp_path / "m.onnx", "--verify", "--output", tmp_path / "out.npz")
+    assert status == 0
+    assert "output s: sequence of 2: float32 [1], float32 [2]" in out
+    with np.load(tmp_path / "out.npz") as file:
+        assert {name: file[name].shape for name in file.files} == {"s[0]": (1,), "s[1]": (2,), "y": ()}
+    status, out, _ = call("run", tmp_path / "m.onnx", "--json")
+    assert legal_json(out)["outputs"]["s"] == [{"shape": [n], "dtype": "float32"} for n in (1, 2)]

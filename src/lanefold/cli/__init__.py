@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from lanefold.cli import models, streams, sweeps, tables
 from lanefold.cli.common import DONE, FINDINGS, USAGE, print_findings, print_json
-from lanefold.diagnostics import LanefoldError
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
 
 app = typer.Typer(
     name="lanefold",
@@ -29,6 +29,25 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
         typer.echo(__version__)
         raise typer.Exit(DONE)
+
+
+_USAGE = Rule(
+    "CLI-USAGE", "A command is given the arguments and options that its --help lists.", "Command line", usage=True
+)
+_UsageError: Any = typer.BadParameter.__base__
+"""What the option parser raises for arguments and options that it cannot take."""
+
+
+def _misused(error: Any) -> Diagnostic:
+    """The finding for a command line that cannot be read, where an answer in JSON is asked for."""
+    command = str(error.ctx.command_path if error.ctx else app.info.name)
+    return _USAGE.finding(
+        error.format_message(),
+        got=" ".join(sys.argv[1:]),
+        allowed=error.ctx.get_usage().removeprefix("Usage: ") if error.ctx else f"{command} COMMAND",
+        place=Place(instruction=command),
+        cures=[f"read {command} --help and give what it lists"],
+    )
 
 
 _COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
@@ -52,10 +71,14 @@ for _name, _function, _short in _COMMANDS:
 
 def main() -> None:
     """Runs the command line; the entry point of the ``lanefold`` command."""
+    as_json = "--json" in sys.argv
     try:
-        app()
+        sys.exit(app(prog_name=app.info.name, standalone_mode=not as_json))
+    except _UsageError as error:
+        print_json({"findings": [_misused(error).to_dict()]})
+        sys.exit(USAGE)
     except LanefoldError as error:
-        if "--json" in sys.argv:
+        if as_json:
             print_json({"findings": [finding.to_dict() for finding in error.diagnostics]})
         else:
             print_findings(list(error.diagnostics))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,8 +34,17 @@ Generation = Annotated[str, typer.Option(help="Generation: v2, v3 or v4.")]
 
 
 def print_json(data: object) -> None:
-    """Prints plain data as JSON."""
-    typer.echo(json.dumps(data, indent=2, default=str, ensure_ascii=False))
+    """Prints plain data as JSON; numbers that JSON does not have, such as infinity, become null."""
+    typer.echo(json.dumps(_finite(data), indent=2, default=str, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(data: object) -> object:
+    """Plain data with None for each number that is not finite."""
+    if isinstance(data, Mapping):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def print_findings(findings: list[Diagnostic]) -> None:
@@ -57,15 +68,19 @@ def read_arrays(path: Path) -> dict[str, Any]:
         LanefoldError: if the file cannot be read or holds no plain arrays.
     """
     import zipfile
+    import zlib
 
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as file:
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise ValueError("it holds one array without a name")
+        with file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise _ARRAYS.error(
-            f"{path} cannot be read as .npz: {error}",
+            f"{path} cannot be read as .npz: {said(error)}",
             got=str(path),
             allowed="a file written by numpy.savez",
             place=Place(file=str(path)),
@@ -81,7 +96,7 @@ def missing_arrays(message: str, place: str) -> LanefoldError:
 
 
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    """Writes arrays as .npz, whole or not at all.
+    """Writes arrays as .npz, whole or not at all; those of a sequence as NAME[0], NAME[1] and so on.
 
     Raises:
         LanefoldError: if the place cannot be written.
@@ -90,8 +105,12 @@ def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
 
     import numpy as np
 
+    parts = {name: value for name, value in arrays.items() if not isinstance(value, list)}
+    for name, values in arrays.items():
+        if name not in parts:
+            parts |= {f"{name}[{index}]": value for index, value in enumerate(values)}
     content = io.BytesIO()
-    np.savez(content, **arrays)
+    np.savez(content, **parts)
     write_bytes(path, content.getvalue())
 
 

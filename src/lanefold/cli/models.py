@@ -216,10 +216,23 @@ def _candidate(piece: str, candidate: Any) -> dict[str, Any]:
 
 def _run_document(outputs: dict[str, Any], ledger: Ledger, outcome: Verification | None) -> dict[str, Any]:
     return {
-        "outputs": {name: {"shape": list(value.shape), "dtype": value.dtype.name} for name, value in outputs.items()},
+        "outputs": {name: _described(value) for name, value in outputs.items()},
         "counted": {row.node: dict(row.counted) for row in ledger if row.counted},
         "verification": None if outcome is None else outcome.to_dict(),
     }
+
+
+def _described(value: Any) -> Any:
+    """Extents and type of an array; of a sequence, those of each element."""
+    if isinstance(value, list):
+        return [_described(each) for each in value]
+    return {"shape": list(value.shape), "dtype": value.dtype.name}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return f"sequence of {len(value)}: " + ", ".join(map(_shown, value))
+    return f"{value.dtype.name} {list(value.shape)}"
 
 
 def _show_run(
@@ -235,7 +248,7 @@ def _show_run(
 
     lines: list[Any] = [f"inputs: {inputs if inputs else f'random, seed {seed}'}"]
     for name, value in outputs.items():
-        lines.append(f"output {name}: {value.dtype.name} {list(value.shape)}")
+        lines.append(f"output {name}: {_shown(value)}")
     lines.append(counter_line(ledger.counted))
     lines += [f"  {row.node}: {counter_text(dict(row.counted))}" for row in ledger if row.counted]
     if outcome is not None:
