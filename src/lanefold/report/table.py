@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from lanefold.program import Ledger, LedgerRow, Program, ProgramCost
@@ -39,27 +39,52 @@ def show(parts: Iterable[RenderableType | str]) -> None:
         if not isinstance(part, Table):
             console.print(part)
             continue
-        _fit(part, console.width)
+        if not _fits(part, console.width):
+            for line in _records(part, console.width):
+                console.out(line, highlight=False)
+            continue
         with console.capture() as captured:
             console.print(part)
         drawn = captured.get()
         console.out(drawn if terminal else "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n")
 
 
-def _fit(made: Table, width: int) -> None:
-    """Lets every column break where breaking the long ones between words is not enough."""
-    widths = [_needed(column) for column in made.columns]
-    fits = sum(widths) + _GAP * len(widths) <= width
-    for column, least in zip(made.columns, widths, strict=True):
-        if fits:
-            column.min_width = least
-        else:
-            column.no_wrap = False
+def _fits(made: Table, width: int) -> bool:
+    """Sets the widths of the columns, if the table fits without a broken word.
+
+    The long columns are broken between words first, then all of them; the widest gives way first.
+    """
+    room = width - _GAP * (len(made.columns) - 1)
+    widths = [_widest(column, whole=True) for column in made.columns]
+    for every in (False, True):
+        least = [_widest(column, whole=column.header not in _LONG and not every) for column in made.columns]
+        if sum(least) <= room:
+            while sum(widths) > room:
+                _, at = max((wide, at) for at, wide in enumerate(widths) if wide > least[at])
+                widths[at] -= 1
+            for column, wide in zip(made.columns, widths, strict=True):
+                column.width = wide
+            return True
+    return False
 
 
-def _needed(column: Column) -> int:
+def _widest(column: Column, *, whole: bool) -> int:
+    """Characters of the longest cell of a column, or of its longest word."""
     texts = [str(column.header), *(str(cell) for cell in column.cells)]
-    return max(len(part) for text in texts for part in ([text] if column.no_wrap else text.split() or [""]))
+    return max((len(part) for text in texts for part in ([text] if whole else text.split())), default=0)
+
+
+def _records(made: Table, width: int) -> Iterator[str]:
+    """The rows of a table one after the other, as names and values; for terminals too narrow for columns."""
+    from textwrap import wrap
+
+    if made.title:
+        yield str(made.title)
+    names = [str(column.header) for column in made.columns]
+    for cells in zip(*(column.cells for column in made.columns), strict=True):
+        told = (f"{name} {cell}".strip() for name, cell in zip(names, cells, strict=True) if str(cell))
+        yield from wrap("; ".join(told), width, subsequent_indent="  ", break_on_hyphens=False)
+    yield ""
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> Table:
@@ -82,7 +107,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     used = [at for at in range(len(columns)) if not cells or any(row[at] for row in cells)]
     for name in (columns[at] for at in used):
         justify: Literal["left", "right"] = "right" if name in flush else "left"
-        made.add_column(name, justify=justify, overflow="fold", no_wrap=name not in _LONG)
+        made.add_column(name, justify=justify, overflow="fold")
     for row in cells:
         made.add_row(*(Text(row[at]) for at in used))
     return made
