@@ -401,7 +401,7 @@ BUNDLE_CASES = (
         "TPB-READING",
         "tensor_reduce_arith",
         {},
-        "read as 0x7C TensorReduceArithOp; the shipped headers give these opcodes to the other reduce struct",
+        "in the opcode reading reference 0x7C is TensorReduceArithOp; shipped headers give it the other reduce struct",
     ),
     BundleCase(
         "TPB-INTEGER-EXACT",

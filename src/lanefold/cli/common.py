@@ -47,10 +47,11 @@ def _finite(data: object) -> object:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def print_findings(findings: list[Diagnostic]) -> None:
-    """Prints findings to the error stream."""
+def print_findings(findings: list[Diagnostic], *, brief: bool = False) -> None:
+    """Prints findings to the error stream; with ``brief`` those that only inform take one line."""
     for finding in findings:
-        typer.echo(finding.to_text(), err=True)
+        text = finding.to_text()
+        typer.echo(text.partition("\n")[0] if brief and finding.severity == "info" else text, err=True)
 
 
 def announce_compilation() -> None:

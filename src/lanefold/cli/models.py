@@ -85,7 +85,7 @@ def compile_command(
     else:
         from lanefold.report.table import files_text, foundation_line, ledger_parts, program_lines, show
 
-        print_findings(findings)
+        print_findings(findings, brief=True)
         told = [*ledger_parts(plan.program.ledger, every=every), *program_lines(plan.program)]
         show([*told, str(cost), *foundation_line(cost)])
         if not stop:

@@ -307,11 +307,12 @@ def notes(stream: Stream, place: Placer) -> Iterator[tuple[int, Diagnostic]]:
     contested = [int(number) for number in present if int(number) in _contested()]
     if contested and stream.opcodes == "reference":
         rows = [isa.BUNDLES[number] for number in contested]
-        meanings = ", ".join(f"0x{row.opcode('reference'):02X} {row.mnemonic}" for row in rows)
+        meanings = ", ".join(f"0x{row.opcode('reference'):02X} is {row.mnemonic}" for row in rows)
+        these = "it" if len(rows) == 1 else "them"
         yield (
             int(np.flatnonzero(np.isin(stream.kinds, contested))[0]),
             _READING.finding(
-                f"read as {meanings}; the shipped headers give these opcodes to the other reduce struct",
+                f"in the opcode reading reference {meanings}; shipped headers give {these} the other reduce struct",
                 got="opcodes reference",
                 allowed="opcodes reference or headers, as the producer of the stream has it",
                 place=Place(),
