@@ -240,6 +240,48 @@ def test_damaged_lines_raise_nothing_but_findings(text: str, start: int, length:
     assert places(text[:start] + word + text[start + length :])
 
 
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (
+            "loc=vec, dtype=f32, rows=16, cols=16, v_row=7, blayout=row_major, slayout=none_box, fractal=512",
+            ("ND", 7, 16),
+        ),
+        ("f32, 16, 16, slayout=row_major, blayout=col_major, v_row=?, v_col=9", ("NZ", None, 9)),
+        ("f32, 16x16, valid= 7 x 9", ("ND", 7, 9)),
+        ("f32, 0x10, 0X10, ColMajor", ("DN", 16, 16)),
+    ],
+)
+def test_spellings_of_tile_types(body: str, wanted: tuple[str, int | None, int | None]) -> None:
+    slot = parse(f"%t = pto.alloc_tile : !pto.tile_buf<{body}>").tiles[0].type
+    assert (slot.dtype, slot.rows, slot.cols) == ("f32", 16, 16)
+    assert (slot.layout, slot.valid_rows, slot.valid_cols) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%t = pto.alloc_tile : !pto.tile<rows=a, cols=2, dtype=f32>",
+        "%t = pto.alloc_tile : !pto.tile<f32, 8, 8, v_row=x>",
+        "%t = pto.alloc_tile : !pto.tile<f32, 8, 8, fractal=zz>",
+        "%t = pto.alloc_tile : !pto.tile<f32, 8, 8, valid=\u00b2x1>",
+        f"%t = pto.alloc_tile : !pto.tile<f32, {'9' * 5000}, 8>",
+        f"%c = arith.constant {'9' * 5000} : index",
+        f"%t = tload %x[0, 0] : (!pto.memref<16x16xf32, strided<[a, 1]>>, index, index) -> {T}",
+        f"%t = tload %x[0, 0] : (!pto.memref<16x16xf32, strided<[,]>>, index, index) -> {T}",
+    ],
+)
+def test_numbers_that_are_none_are_findings(text: str) -> None:
+    with pytest.raises(LanefoldError, match="PTO-T"):
+        parse(text)
+
+
+def test_lines_with_labels_flags_and_lists() -> None:
+    """A label on its own line, a flag in capitals, several attributes behind one sharp."""
+    plain = parse(f"%d = tcolsum %s {{isBinary = true, n = 3}} : {T} -> {T}")
+    assert parse(f"start:\n  %d = tcolsum %s #isBinary=True, n=0x3 : {T} -> {T}\nend:") == plain
+
+
 @pytest.mark.parametrize("form", ["asm", "ssa", "dps"])
 def test_attributes_are_kept(form: str) -> None:
     """Words that mean nothing to the operation come back, numbers by value."""

@@ -373,6 +373,7 @@ def _flag(op: Operation, at: Statement) -> bool | None:
     given = at.keywords.get("isBinary")
     if given is None:
         return None
+    given = given.lower() if isinstance(given, str) else given
     if op.name != "TCOLSUM" or given not in ("true", "false", 0, 1):
         raise BINARY_FLAG.error(
             f"isBinary = {given} does not go with {at.name}",

@@ -17,8 +17,10 @@ TYPE = Rule(
     usage=True,
 )
 
-_DIMENSIONS = re.compile(r"((?:(?:\d+|\?)x)+)([A-Za-z]\w*)")
-_STRIDED = re.compile(r"strided<\[([^\]]*)\]>")
+_DIMENSIONS = re.compile(r"((?:(?:[0-9]{1,18}|\?)x)+)([A-Za-z]\w*)")
+_PAIR = re.compile(r"([0-9]{1,18})x([0-9]{1,18})")
+_WHOLE = re.compile(r"0[xX][0-9A-Fa-f]{1,15}|[0-9]{1,18}")
+_STRIDED = re.compile(r"strided<\[\s*((?:[0-9]{1,18}|\?)(?:\s*,\s*(?:[0-9]{1,18}|\?))*)\s*\]>")
 _TILE = ("tile", "tile_buf")
 _MEMORY = ("memref", "tensor_view", "partition_tensor_view", "ptr")
 _EXAMPLE = "!pto.tile<loc=vec, f32, 16, 16, RowMajor, NoneBox, None, Null>"
@@ -26,6 +28,7 @@ _EXAMPLE = "!pto.tile<loc=vec, f32, 16, 16, RowMajor, NoneBox, None, Null>"
 FRACTAL_NAMES = ("None", "NZ", "ZN", "FR", "RN")
 """Words in the fractal place of a tile type; they repeat the layout and say nothing more."""
 
+_ORDER_WORDS = {"rowmajor": "RowMajor", "colmajor": "ColMajor", "nonebox": "NoneBox"}
 _PAD_WORDS = {name.lower(): name for name in PADS} | {"invalid": "null"}
 
 
@@ -90,6 +93,8 @@ def _memory(text: str, kind: str, body: str, place: Place) -> MemoryType:
         raise wrong_type(text, "dimensions and element type are missing, as in 64x64xf32", place)
     shape = tuple(_dimension(part) for part in found.group(1).rstrip("x").split("x"))
     strides = _STRIDED.search(body)
+    if strides is None and "strided" in body:
+        raise wrong_type(text, "its strides are no whole numbers, as in strided<[64, 1]>", place)
     steps = tuple(_dimension(part.strip()) for part in strides.group(1).split(",")) if strides else None
     return MemoryType(kind, names.element(found.group(2)).name, shape, steps)
 
@@ -104,41 +109,53 @@ class _Fields:
         self.words: dict[str, str] = {}
         self.valid: tuple[int | None, int | None] | None = None
         self.orders: list[str] = []
+        self.named_orders: dict[str, str] = {}
+        self.lone_extents: dict[str, int | None] = {}
+
+    def number(self, key: str, value: str) -> int:
+        """A whole number in decimal or hexadecimal."""
+        if not _WHOLE.fullmatch(value):
+            raise wrong_type(self.text, f"{key} is {value!r}, not a whole number", self.place)
+        return int(value, 16 if value[:2].lower() == "0x" else 10)
+
+    def extent(self, key: str, value: str) -> int | None:
+        """A valid extent, None where written as ?."""
+        return None if value == "?" else self.number(key, value)
 
     def keyword(self, key: str, value: str) -> None:
         if key == "valid":
-            parts = value.split("x")
-            if len(parts) != 2 or not all(part == "?" or part.isdigit() for part in parts):
+            parts = [part.strip() for part in value.split("x")]
+            if len(parts) != 2 or not all(part == "?" or _WHOLE.fullmatch(part) for part in parts):
                 raise wrong_type(
                     self.text, f"valid={value} is not two extents, as in valid=7x19 or valid=?x?", self.place
                 )
             self.valid = (_dimension(parts[0]), _dimension(parts[1]))
         elif key in ("v_row", "v_col"):
-            old = self.valid or (None, None)
-            self.valid = (_dimension(value), old[1]) if key == "v_row" else (old[0], _dimension(value))
+            self.lone_extents[key] = self.extent(key, value)
         elif key in ("loc", "dtype", "rows", "cols", "blayout", "slayout", "fractal", "pad", "compact"):
             self._named(key, value)
         else:
             raise wrong_type(self.text, f"{key}= is not a field of a tile", self.place)
 
     def _named(self, key: str, value: str) -> None:
-        if key in ("rows", "cols"):
-            self.words[key] = value
-        elif key in ("blayout", "slayout"):
-            self.orders.append(value)
+        if key in ("blayout", "slayout"):
+            self.named_orders[key] = _ORDER_WORDS.get(value.lower().replace("_", ""), value)
         else:
             self.words[key] = value
 
     def plain(self, part: str) -> None:
         low = part.lower()
         sized = _DIMENSIONS.fullmatch(part)
-        if sized:
+        pair = _PAIR.fullmatch(part)
+        if _WHOLE.fullmatch(part):
+            self.numbers.append(self.number("an extent", part))
+        elif pair:
+            self.numbers += [int(n) for n in pair.groups()]
+        elif sized:
             self.numbers += [int(n) for n in sized.group(1).rstrip("x").split("x") if n.isdigit()]
             self.words["dtype"] = sized.group(2)
-        elif part.isdigit():
-            self.numbers.append(int(part))
-        elif low in ("rowmajor", "colmajor", "nonebox"):
-            self.orders.append(part)
+        elif low.replace("_", "") in _ORDER_WORDS:
+            self.orders.append(_ORDER_WORDS[low.replace("_", "")])
         elif len(self.orders) == 2 and low in {name.lower() for name in FRACTAL_NAMES}:
             return
         elif low in LOCATIONS:
@@ -149,9 +166,8 @@ class _Fields:
             self.words["dtype"] = names.element(part).name
 
     def layout(self) -> str:
-        if not self.orders:
-            return "ND"
-        return names.layout_of(self.orders[0], self.orders[1] if len(self.orders) > 1 else "NoneBox").name
+        base, box, *_ = [*self.orders, *("RowMajor", "NoneBox")[len(self.orders) :]]
+        return names.layout_of(self.named_orders.get("blayout", base), self.named_orders.get("slayout", box)).name
 
 
 def _tile(text: str, parts: list[str], place: Place) -> TileType:
@@ -163,13 +179,13 @@ def _tile(text: str, parts: list[str], place: Place) -> TileType:
         else:
             fields.plain(part)
     words = fields.words
-    rows = int(words["rows"]) if "rows" in words else None
-    cols = int(words["cols"]) if "cols" in words else None
+    rows = fields.number("rows", words["rows"]) if "rows" in words else None
+    cols = fields.number("cols", words["cols"]) if "cols" in words else None
     if rows is None and cols is None and len(fields.numbers) == 2:
         rows, cols = fields.numbers
     if rows is None or cols is None or "dtype" not in words:
         raise wrong_type(text, "element type, rows and columns are not all there", place)
-    valid = fields.valid or (rows, cols)
+    valid = fields.valid or (fields.lone_extents.get("v_row", rows), fields.lone_extents.get("v_col", cols))
     return TileType(
         dtype=words["dtype"],
         rows=rows,
@@ -178,7 +194,7 @@ def _tile(text: str, parts: list[str], place: Place) -> TileType:
         valid_cols=valid[1],
         layout=fields.layout(),
         location=words.get("loc", "vec"),
-        fractal=int(words.get("fractal", FRACTALS[0])),
+        fractal=fields.number("fractal", words["fractal"]) if "fractal" in words else FRACTALS[0],
         pad=_PAD_WORDS.get(words.get("pad", "null").lower(), words.get("pad", "null")),
         compact=words.get("compact", "null"),
     )
