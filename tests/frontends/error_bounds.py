@@ -280,8 +280,12 @@ def exact(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarr
     (node,) = model.graph.node
     if node.op_type in _COERCED and model.opset_import[0].version < _SINGLE_AXIS:
         return [_coerced(node, feeds["x"])]
-    if node.op_type == "LpNormalization":
-        return [_lp_normalized(node, feeds["x"])]
+    if node.op_type in _WRITTEN_OUT:
+        held = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer} | feeds
+        given = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+        values = [np.asarray(held[name], np.float64) for name in node.input]
+        with np.errstate(all="ignore"):
+            return [_WRITTEN_OUT[node.op_type](given, *values)]
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     del wide.graph.value_info[:]
@@ -301,7 +305,7 @@ def exact(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarr
         return [np.asarray(each) for each in ReferenceEvaluator(wide).run(None, whole)]
 
 
-_STASHED = ("LayerNormalization", "RMSNormalization", "GroupNormalization")
+_STASHED = ("GroupNormalization",)
 """Operators that compute in a type of their own, float32 if it is not stated."""
 _SINGLE_AXIS = 13
 """Set from which the softmaxes work on one axis; before, on all axes from the given one on."""
@@ -326,10 +330,44 @@ def _coerced(node: onnx.NodeProto, value: np.ndarray) -> np.ndarray:
         return _COERCED[node.op_type](value.astype(np.float64).reshape(rows, -1)).reshape(value.shape)
 
 
-def _lp_normalized(node: onnx.NodeProto, value: np.ndarray) -> np.ndarray:
-    """The quotient by the norm, which the evaluator of the onnx package takes without magnitudes for p = 1."""
-    given = {each.name: each.i for each in node.attribute}
-    axis, p, wide = given.get("axis", -1), given.get("p", 2), value.astype(np.float64)
-    with np.errstate(all="ignore"):
-        norm = np.power(np.power(np.abs(wide), p).sum(axis=axis, keepdims=True), 1 / p)
-        return np.where(norm == 0, 0.0, wide / norm)
+# Operators that the evaluator of the onnx package does not have in float64, or computes otherwise
+
+
+def _lp_normalized(given: dict[str, Any], x: np.ndarray) -> np.ndarray:
+    p = given.get("p", 2)
+    norm = np.power(np.power(np.abs(x), p).sum(axis=given.get("axis", -1), keepdims=True), 1 / p)
+    return np.where(norm == 0, 0.0, x / norm)
+
+
+def _inner(given: dict[str, Any], x: np.ndarray) -> tuple[int, ...]:
+    return tuple(range(given.get("axis", -1) % x.ndim, x.ndim))
+
+
+def _layer_normalized(given: dict[str, Any], x: np.ndarray, scale: np.ndarray, bias: Any = 0.0) -> np.ndarray:
+    axes = _inner(given, x)
+    centred = x - x.mean(axis=axes, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=axes, keepdims=True) + given.get("epsilon", 1e-5)) * scale + bias
+
+
+def _root_mean_square(given: dict[str, Any], x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return x / np.sqrt((x**2).mean(axis=_inner(given, x), keepdims=True) + given.get("epsilon", 1e-5)) * scale
+
+
+def _mean_variance(given: dict[str, Any], x: np.ndarray) -> np.ndarray:
+    axes = tuple(given.get("axes", (0, 2, 3)))
+    centred = x - x.mean(axis=axes, keepdims=True)
+    return centred / (np.sqrt((centred**2).mean(axis=axes, keepdims=True)) + 1e-9)
+
+
+def _global_norm(given: dict[str, Any], x: np.ndarray) -> np.ndarray:
+    p = given.get("p", 2)
+    return np.power(np.power(np.abs(x), p).sum(axis=tuple(range(2, x.ndim)), keepdims=True), 1 / p)
+
+
+_WRITTEN_OUT: dict[str, Callable[..., np.ndarray]] = {
+    "LpNormalization": _lp_normalized,
+    "LayerNormalization": _layer_normalized,
+    "RMSNormalization": _root_mean_square,
+    "MeanVarianceNormalization": _mean_variance,
+    "GlobalLpPool": _global_norm,
+}

@@ -28,6 +28,11 @@ SEED = int(os.environ.get("LANEFOLD_RANDOM_SEED", "20261201"))
 MODELS = int(os.environ.get("LANEFOLD_RANDOM_MODELS", "2000"))
 PARTS = 8
 TPB, PTO = ("trn1", "trn2", "trn3"), ("cpu", "a2a3", "a5")
+READINGS: dict[str, tuple[dict[str, str], ...]] = {
+    **dict.fromkeys(TPB, ({}, {}, {"numerics": "device"}, {"opcodes": "headers"})),
+    **dict.fromkeys(PTO, ({}, {}, {"numerics": "a2a3-order"}, {"numerics": "a5-order"})),
+}
+"""Readings of a target, the defaults as often as all others together."""
 NO_WINDOW = ("OP-POOL-WINDOW-EMPTY", "OP-POOL-WINDOW-WIDE")
 """Windows without an element: refused with a cure where a runtime answers with an arbitrary number."""
 WARNED = ("ONNX-AUTO-PAD", "OP-POOL-NO-EFFECT")
@@ -60,10 +65,10 @@ def samples(seed: int, first: int, count: int) -> Iterator[tuple[int, Sample, li
             break
 
 
-def check(sample: Sample, wanted: list[np.ndarray], name: str, tally: Tally) -> str:
+def check(sample: Sample, wanted: list[np.ndarray], name: str, readings: dict[str, str], tally: Tally) -> str:
     """What is wrong with a model on a target; empty if nothing."""
     try:
-        plan = plan_model(sample.model, target(name))
+        plan = plan_model(sample.model, target(name, **readings))
     except LanefoldError as error:
         codes = {found.code for found in error.diagnostics}
         tally.became["no window"] += 1
@@ -144,9 +149,11 @@ def test_random_models(part: int, capsys: pytest.CaptureFixture[str]) -> None:
         warnings.simplefilter("ignore")
         for number, sample, wanted, rng in samples(SEED, part * each, each):
             for name in (TPB[rng.integers(3)], PTO[rng.integers(3)]):
-                found = check(sample, wanted, name, tally)
+                readings = READINGS[name][rng.integers(4)]
+                found = check(sample, wanted, name, readings, tally)
                 if found:
-                    tally.findings.append(f"seed {SEED} model {number} on {name}: {sample.told}\n    {found}")
+                    where = " ".join((name, *(f"{key}={value}" for key, value in readings.items())))
+                    tally.findings.append(f"seed {SEED} model {number} on {where}: {sample.told}\n    {found}")
     if os.environ.get("LANEFOLD_RANDOM_SEED"):
         with capsys.disabled():
             print(f"\n{each} models: {dict(tally.became)}; causes {dict(tally.causes)}")
