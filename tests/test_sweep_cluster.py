@@ -105,4 +105,4 @@ def test_missing_packages_are_told(monkeypatch, tmp_path: Path) -> None:
     for arguments in ({"workers": 2}, {"output": tmp_path / "out.parquet"}):
         with pytest.raises(LanefoldError) as caught:
             lf.sweep(SPEC, **arguments)
-        assert caught.value.diagnostics[0].cures[0].text == "pip install lanefold[scale]"
+        assert caught.value.diagnostics[0].cures[0].text == "python -m pip install 'lanefold[scale]'"

@@ -231,7 +231,7 @@ def test_plots_need_their_package(table, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(plot, "find_spec", lambda name: None)
     with pytest.raises(LanefoldError) as caught:
         table.write_plot(tmp_path / "plot.png")
-    assert caught.value.diagnostics[0].cures[0].text == "pip install lanefold[plot]"
+    assert caught.value.diagnostics[0].cures[0].text == "python -m pip install 'lanefold[plot]'"
 
 
 def test_a_bad_plot_file_is_told_before_anything_is_priced(tmp_path: Path) -> None:

@@ -74,6 +74,10 @@ def sweep(
         columns = ("op", "dtype", "target", "model", "rows", "columns", "value", "cycles", "settings", "validity")
         lines.append(drawn(f"least {best[0].objective}", columns, [_cells(table, each) for each in best], right))
     lines += [f"wrote {name}" for name in files]
+    if not best and not files:
+        lines.append(
+            "no table was asked for: --output TABLE.csv writes every row, --objective cycles names the cheapest"
+        )
     show(lines)
 
 

@@ -31,7 +31,7 @@ def missing_extra(what: str, package: str, extra: str = "scale") -> Exception:
         f"{what} need the package {package}, which is not installed",
         got=f"no {package}",
         allowed=f"{package} installed beside lanefold",
-        cures=[f"pip install lanefold[{extra}]"],
+        cures=[f"python -m pip install 'lanefold[{extra}]'"],
     )
 
 
