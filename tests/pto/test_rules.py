@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from lanefold.diagnostics import RULES, LanefoldError, Severity, errors
-from lanefold.pto import TileType
+from lanefold.pto import TileType, check
 from lanefold.pto.calls import Call, Operand, make_call
 from lanefold.pto.isa import ELEMENTS, OPERATIONS, TARGETS
 from lanefold.pto.rules import CHECKS, check_call
@@ -403,3 +403,29 @@ def test_first_cures_of_random_calls_help() -> None:
             if cure.changes:
                 assert finding.code not in {d.code for d in check_call(call.changed(cure.changes))}
     assert met > 300
+
+
+@pytest.mark.parametrize(
+    ("name", "valid", "wanted"),
+    [
+        ("TROWSUM", (16, 0), ["0, the sum of no elements"]),
+        ("TCOLMIN", (0, 32), ["the highest value of the type, the minimum of no elements"]),
+        ("TROWMAX", (0, 32), []),
+        ("TCOLPROD", (0, 0), []),
+    ],
+)
+def test_only_an_empty_reduced_axis_has_a_neutral_result(name: str, valid: tuple[int, int], wanted: list[str]) -> None:
+    result = COLUMN if name.startswith("TROW") else LINE
+    found = check(name, result, T("f32", 16, 32, valid))
+    zero = [d for d in found if d.code == "PTO-EXTENT-ZERO"]
+    texts = [cure.text for cure in zero[0].cures]
+    assert [t.removeprefix("leave the call out and use ") for t in texts if "leave" in t] == wanted
+    empty_result = check("TROWMIN", T("f32", 16, 8, (16, 0)), F)
+    assert not any("leave the call out" in cure.text for d in empty_result for cure in d.cures)
+
+
+def test_messages_count_in_the_right_number() -> None:
+    need = check("TROWSUM", T("i32", 1, 8, (1, 1)), T("i32", 1, 8), target="a2a3")
+    assert need[0].allowed == "at least 1 row of 8 i32"
+    layout = check("TCOLEXPANDADD", F, T("f32", 16, 32, layout="DN"), LINE)
+    assert layout[0].allowed == "ND, ZN or ZZ"

@@ -118,7 +118,7 @@ class LayoutRule:
 
     def __str__(self) -> str:
         words = list(self.layouts) + [f"{name} with one column" for name in self.single_column]
-        return " or ".join(words)
+        return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 @dataclass(frozen=True, slots=True)

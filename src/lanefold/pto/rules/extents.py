@@ -8,9 +8,14 @@ from lanefold.diagnostics import Cure
 from lanefold.pto.calls import Call
 from lanefold.pto.isa import BLOCK_BYTES, EXTENT_LIMIT, INDEX_EXACT_HALF, REPEAT_LIMIT
 from lanefold.pto.rules.base import Evidence, rule
-from lanefold.pto.rules.shapes import domain, extents, fitted, prefixed, resized, typed
+from lanefold.pto.rules.shapes import counted, domain, extents, fitted, prefixed, resized, typed
 
-_IDENTITY = {"sum": "0", "prod": "1", "max": "the lowest value of the type", "min": "the highest value of the type"}
+_IDENTITY = {
+    "sum": "0, the sum of no elements",
+    "prod": "1, the product of no elements",
+    "max": "the lowest value of the type, the maximum of no elements",
+    "min": "the highest value of the type, the minimum of no elements",
+}
 
 
 def _known(call: Call) -> bool:
@@ -32,8 +37,9 @@ def zero_extents(call: Call) -> Iterator[Evidence]:
         rows, cols = (value or capacity for value, capacity in zip(domain(call), _capacity(call), strict=True))
         cures = [Cure(f"work on {rows}×{cols} elements", fitted(call, rows, cols))]
         identity = _IDENTITY.get(call.op.operator)
-        if call.op.reduces and not call.op.arg and identity:
-            cures.append(Cure(f"leave the call out and use {identity}, the sum of nothing in its operator"))
+        folded = "cols" if call.op.axis == "row" else "rows"
+        if role == "src" and call.op.reduces and not call.op.arg and identity and empty == [folded]:
+            cures.append(Cure(f"leave the call out and use {identity}"))
         yield Evidence(
             f"{call.role_text(role)} has no valid {' and no valid '.join(empty)}",
             got=f"{operand.rows}×{operand.cols}",
@@ -178,7 +184,7 @@ def row_modes(call: Call) -> Iterator[Evidence]:
     shape = call.operands[narrow].type
     unit = BLOCK_BYTES // shape.element.bytes
     yield Evidence(
-        f"{call.role_text(narrow)} is {shape}, which is neither mode of a per-row operand of {rows} rows",
+        f"{call.role_text(narrow)} is {shape}, which is neither mode of a per-row operand of {counted(rows, 'row')}",
         got=f"src0 {call.operands['src0'].type}, src1 {call.operands['src1'].type}",
         allowed=f"{whole} valid {rows}×{cols}; {narrow} DN valid {rows}×1 (mode 1) or ND valid {rows}×{unit} (mode 2)",
         cures=_mode_cures(call, narrow, whole),
