@@ -400,8 +400,8 @@ LOWER_CALLS = (
         _across,
         (Reduce("add", (64, 5), (0,)), lower_cross_lane),
         (_PRODUCT, lower_cross_lane),
-        "the cross-lane path folds one run of 2 to 128 elements by add, average, max or min, not mult over "
-        "64 elements of float32 in 1 run",
+        "the cross-lane path folds one run of 2 to 128 elements by add, average or max, floats also by min, not mult "
+        "over 64 elements of float32 in 1 run",
         "use the free-axis path",
         (_PRODUCT, lower_free_axis),
     ),

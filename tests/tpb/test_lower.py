@@ -175,6 +175,17 @@ def test_smallest_maximum_by_negation_across_lanes() -> None:
     np.testing.assert_array_equal(run(code, x), x.min(axis=0, keepdims=True))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("prefer", ["cost", "free-axis", "cross-lane"])
+@pytest.mark.parametrize("operator", ["max", "min"])
+def test_extremes_of_integers_reach_the_ends_of_their_type(dtype: str, prefer: str, operator: str) -> None:
+    ends = np.iinfo(dtype)
+    x = np.array([[ends.min, 7, ends.max], [ends.min + 1, 9, ends.max - 1], [ends.min + 1, 8, ends.max]], dtype)
+    code = lower(Reduce(operator, x.shape, (0,), dtype=dtype), prefer=prefer)
+    assert run(code, x).tolist() == [getattr(x, operator)(axis=0).tolist()]
+    assert ("cross-lane" in code.route) == (prefer == "cross-lane" and operator == "max")
+
+
 def test_integer_maxima_stay_exact() -> None:
     x = np.array([2**24 + 1, 2**24, -(2**31), 7, 2**31 - 1, 5], np.int32).reshape(1, 1, 2, 3)
     code = lower(Pool("max", (1, 1, 2, 3), (1, 3), dtype="int32"))

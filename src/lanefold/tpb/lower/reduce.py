@@ -11,6 +11,7 @@ from typing import NamedTuple
 from lanefold.diagnostics import Place, Rule
 from lanefold.numerics.dtypes import by_name
 from lanefold.ops import Reduce
+from lanefold.program.ledger import number_of
 from lanefold.tpb import isa
 from lanefold.tpb.lower.dims import (
     GREATEST_NUM,
@@ -350,12 +351,14 @@ def lower_cross_lane(builder: Builder, op: Reduce) -> str:
     fold = whole(builder, op)
     operator = {"min": "max"}.get(op.operator, op.operator)
     legal = operator in isa.CROSS_LANE_COMMANDS and op.element == "identity" and op.dtype != "int32"
+    # The negation of an unsigned integer, or of the least signed one, is clamped.
+    legal = legal and not (op.operator == "min" and by_name(op.dtype).is_integer)
     if not (legal and len(fold.folded) == 1 and fold.row <= PARTITIONS):
         raise RULE_CROSS_LANE.error(
-            f"the cross-lane path folds one run of 2 to 128 elements by add, average, max or min, not {op.operator} over "
-            f"{fold.row} elements of {op.dtype} in {len(fold.folded)} run{'s' * (len(fold.folded) != 1)}",
-            got=f"{op.operator}, {fold.row} elements, element {op.element}",
-            allowed="add, average, max, min over one run of 2 to 128 elements",
+            "the cross-lane path folds one run of 2 to 128 elements by add, average or max, floats also by min, not "
+            f"{op.operator} over {fold.row} elements of {op.dtype} in {number_of(len(fold.folded), 'run')}",
+            got=f"{op.operator} of {op.dtype}, {number_of(fold.row, 'element')}, element {op.element}",
+            allowed="add, average or max over one run of 2 to 128 elements; min of float32, float16 or bfloat16 alike",
             place=Place(node=builder.node),
             cures=["use the free-axis path"],
         )
