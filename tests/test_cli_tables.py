@@ -171,3 +171,21 @@ def test_a_tile_text_has_no_bundles(tmp_path: Path) -> None:
     (tmp_path / "x.pto").write_text("tstore %a\n")
     with pytest.raises(LanefoldError, match="no bundles"):
         said("disasm", tmp_path / "x.pto")
+
+
+def test_explanations_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from lanefold.cli import streams
+    from lanefold.tpb import assemble
+
+    word = assemble(TEXT)[0].tobytes().hex()
+    out = io.StringIO()
+    made = Console(file=out, width=80, force_terminal=True, color_system=None, soft_wrap=True)
+    monkeypatch.setattr("rich.console.Console", lambda **_: made)
+    monkeypatch.setattr(streams, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
+    assert said("explain", word, "--generation", "v3")[0] == 0
+    lines = out.getvalue().splitlines()
+    rows = [line for line in lines if line.startswith("offset +0x")]
+    assert len(rows) > 15
+    assert all(len(line) <= 80 for line in lines[lines.index(rows[0]) :])

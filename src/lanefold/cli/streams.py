@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -136,7 +137,16 @@ def explain_command(
         return
     if note:
         typer.echo(f"; {note}")
-    typer.echo(explanation.to_text())
+    if not sys.stdout.isatty():
+        typer.echo(explanation.to_text())
+        return
+    from lanefold.report.table import show, table
+
+    columns = ("offset", "bytes", "field", "value", "meaning", "source", "confidence")
+    for head, fields in explanation.parts():
+        told = ((r.bytes, r.field, r.value, r.meaning, r.source.partition(";")[0], r.confidence) for r in fields)
+        rows = [(f"+0x{row.offset:02X}", *rest) for row, rest in zip(fields, told, strict=True)]
+        show([*head, "", table("", columns, rows)])
 
 
 def check_command(

@@ -18,7 +18,23 @@ _COLUMNS = ("node", "op", "became", "route", "opcodes", "bundles", "bytes", "cyc
 _FILE_WIDTH = 10_000
 """Columns of output that goes to a file or pipe: every row of a table is one line there."""
 _LONG = frozenset(
-    ("route", "opcodes", "why", "rule", "terms", "summary", "forms", "types", "readings", "chip", "causes", "verdict")
+    (
+        "meaning",
+        "source",
+        "value",
+        "route",
+        "opcodes",
+        "why",
+        "rule",
+        "terms",
+        "summary",
+        "forms",
+        "types",
+        "readings",
+        "chip",
+        "causes",
+        "verdict",
+    )
 )
 """Columns whose cells are broken first, between words, where a terminal is too narrow."""
 _GAP = 2

@@ -80,13 +80,20 @@ class Explanation:
 
     def to_text(self) -> str:
         """The explanation as a table of text, with the rows in which the other reading differs."""
-        lines = [*self._head(), "", *_table(self.fields)]
+        parts = []
+        for head, rows in self.parts():
+            parts += [*head, "", *_table(rows), ""]
+        return "\n".join(parts[:-1])
+
+    def parts(self) -> list[tuple[list[str], Sequence[ExplainedField]]]:
+        """Lines on the whole bundle and its fields; the same of the other reading, with the fields that differ."""
+        found: list[tuple[list[str], Sequence[ExplainedField]]] = [(self._head(), self.fields)]
         if self.other:
             mine = {(row.offset, row.bytes, row.field, row.value) for row in self.fields}
             rows = [r for r in self.other.fields if (r.offset, r.bytes, r.field, r.value) not in mine]
-            lines += ["", f"The same bytes with opcodes {self.other.opcodes}; the rows that differ:", ""]
-            lines += [*self.other._head(), "", *_table(rows)]
-        return "\n".join(lines)
+            title = f"The same bytes with opcodes {self.other.opcodes}; the rows that differ:"
+            found.append(([title, "", *self.other._head()], rows))
+        return found
 
     def _head(self) -> list[str]:
         lines = [f"{self.instruction} (opcode 0x{self.opcode:02X}, {self.generation}, opcodes {self.opcodes})"]
