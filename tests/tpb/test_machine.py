@@ -366,6 +366,26 @@ def test_iota():
     assert np.array_equal(take(machine, 0, 64, 10, ml_dtypes.bfloat16)[0], want)
 
 
+@pytest.mark.parametrize("channels", [3, 17, 64, 96, 128])
+@pytest.mark.parametrize("width", [1, 7, 64, 100])
+@pytest.mark.parametrize("options", [{}, {"count": True}])
+def test_a_sum_that_is_nan_keeps_the_sign_of_the_first_nan_on_its_way_to_an_integer(channels, width, options):
+    codes = np.full((channels, width), 0x3F800000, np.uint32)
+    codes[0, ::2], codes[1, ::2] = 0x7FC00000, 0xFFC00000
+    codes[channels // 2, 1::2], codes[channels - 1, 1::2] = 0xFFC00000, 0x7FC00000
+    want = [127 if column % 2 == 0 else -128 for column in range(width)]
+    lanes = tensor(at(0, 0), (width,), (1,)), tensor(at(0, 4096), (width,), (1,))
+    free = tensor(at(0, 0), (channels, width), (width, 1)), tensor(at(0, 120_000), (width,), (1,))
+    for place, made in (
+        (4096, across(0, 1, 0.0, *lanes, out_type="int8", channels=channels)),
+        (120_000, reduce(4, 1, *free, out_type="int8")),
+    ):
+        machine = Machine("v2", **options)
+        put(machine, 0, 0, codes if place == 4096 else codes.reshape(1, -1))
+        machine.run(stream(made))
+        assert take(machine, 0, place, width, np.int8)[0].tolist() == want
+
+
 def test_gather_in_both_orders():
     table = np.arange(600, dtype=np.float16) + 0.5
     indices = np.array([[0, 511, 512, 599, 600, 3]], np.uint32)

@@ -49,6 +49,7 @@ def fold(
     double_factor: bool = True,
     negate: bool = False,
     parallel: bool = True,
+    keep_first_nan: bool = False,
 ) -> Floats:
     """Fold the ``inner`` innermost dims of a pattern in float32, strictly in order; returns [channels, outputs].
 
@@ -63,6 +64,7 @@ def fold(
         double_factor: whether that product is formed in double.
         negate: whether the sign of each result is flipped.
         parallel: whether large work may use several threads.
+        keep_first_nan: whether a sum that is NaN has the sign of the NaN that came first, as integers need.
 
     Raises:
         LanefoldError: TPB-CAST-TYPE for packed and scale types.
@@ -70,6 +72,8 @@ def fold(
     task, numbers = _task(op, start, scale, divisor, factor, double_factor, negate)
     out = np.empty((source.channels, math.prod(source.nums[inner:])), np.float32)
     _fold(source, source.pairs, inner, task, numbers, out.reshape(-1), parallel)
+    if keep_first_nan:
+        _keep_first_nan(source, source.pairs, inner, task, numbers, out.reshape(-1))
     return out
 
 
@@ -111,6 +115,8 @@ def fold_into(
             return
         out = np.empty((high - low) * outputs, np.float32)
         _fold(part, part.pairs, inner, task, numbers, out, False)
+        if target.dtype.is_integer:
+            _keep_first_nan(part, part.pairs, inner, task, numbers, out)
         stores.store_flat(flat, codec, form, saturate, first + low * pitch, _part(target.pairs, low, high), out)
 
     work = source.channels * source.elements
@@ -154,11 +160,20 @@ def _task(
     return (op.ordinal, begin, finish, int(negate)), numbers
 
 
-def cross_lane(source: Access, op: AluOp, *, everything: bool, scale: float = 1.0, parallel: bool = True) -> Floats:
+def cross_lane(
+    source: Access,
+    op: AluOp,
+    *,
+    everything: bool,
+    scale: float = 1.0,
+    parallel: bool = True,
+    keep_first_nan: bool = False,
+) -> Floats:
     """Fold partitions in ascending order, position by position, or all elements to one; float32 [outputs].
 
     With ``everything`` the partition is the outer and the pattern the inner order. ``average`` multiplies each element
-    by ``scale``, then adds.
+    by ``scale``, then adds. With ``keep_first_nan`` a sum that is NaN has the sign of the NaN that came first, as
+    integers need that are made of it.
 
     Raises:
         LanefoldError: TPB-CAST-TYPE for packed and scale types.
@@ -167,6 +182,8 @@ def cross_lane(source: Access, op: AluOp, *, everything: bool, scale: float = 1.
     pairs, inner = _across(source, everything)
     out = np.empty(1 if everything else source.elements, np.float32)
     _fold(source, pairs, inner, task, numbers, out, parallel and not everything)
+    if keep_first_nan:
+        _keep_first_nan(source, pairs, inner, task, numbers, out)
     return out
 
 
@@ -213,6 +230,26 @@ def _fold(
         part_of(first + low * step, _part(pairs, low, high), out[low * each : high * each])
 
     share(count, work, run, parallel)
+
+
+def _keep_first_nan(
+    source: Access,
+    pairs: Pairs,
+    inner: int,
+    task: tuple[int, int, int, int],
+    numbers: NDArray[np.float64],
+    out: Floats,
+) -> None:
+    # Of two NaN an addition keeps the running one; where a vector addition swaps its sides, it keeps the other.
+    op, begin, finish, negate = task
+    nan = np.isnan(out)
+    if op != steps.ADD or not nan.any():
+        return
+    codec, table = reading(source.dtype.name)
+    again = np.empty_like(out)
+    flat, first = source.memory.reshape(-1), source.first
+    serial.fold_runs(flat, table, codec, steps.ADD_IN_ORDER, begin, first, finish, negate, inner, pairs, numbers, again)
+    np.copyto(out, again, where=nan)
 
 
 def _loop(pairs: list[list[int]], inner: int, codec: int, op: int, begin: int) -> Callable[..., None]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lanefold.numerics.alu import by_name
+from lanefold.numerics.alu import ALU_OPS, by_name
 from lanefold.numerics.kernels.jit import compiled
 
 ADD = by_name("add").ordinal
@@ -30,6 +30,9 @@ RSQRT = by_name("rsqrt").ordinal
 ABS = by_name("abs").ordinal
 ABS_MAX = by_name("abs_max").ordinal
 ABS_MIN = by_name("abs_min").ordinal
+
+ADD_IN_ORDER = len(ALU_OPS)
+"""A sum in which a NaN stays as it is from where it comes in, which vector additions do not promise."""
 
 _ONE = np.float32(1)
 _ZERO = np.float32(0)
@@ -109,6 +112,8 @@ def step(op: Any, a: Any, x: Any, scale: Any) -> Any:
 
 @compiled
 def _rare(op: Any, a: Any, x: Any) -> Any:
+    if op == ADD_IN_ORDER:
+        return a if a != a else (x if x != x else a + x)
     if op == DIVIDE:
         return a / x
     if op == POW:

@@ -166,7 +166,7 @@ class Machine:
         With ``accumulate`` what stood in the destination before is added to them.
         """
         if accumulate or self.options.count or self.options.nan_store == "error":
-            results = kernels.fold(source, inner, op, **how)
+            results = kernels.fold(source, inner, op, keep_first_nan=task.dst.dtype.is_integer, **how)
             self.note_fold(source, inner, op, results, how.get("start"))
             if accumulate:
                 results += kernels.load(task.dst).reshape(results.shape)

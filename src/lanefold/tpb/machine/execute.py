@@ -250,7 +250,9 @@ def _across(machine: Machine, task: Task, source: Access) -> None:
     scale = task["scale"]
     if machine.options.cross_lane_average == "product":
         scale = float(np.float32(1.0 / (source.channels * source.elements)))
-    results = kernels.cross_lane(source, op, everything=everything, scale=scale)
+    results = kernels.cross_lane(
+        source, op, everything=everything, scale=scale, keep_first_nan=task.dst.dtype.is_integer
+    )
     machine.note_across(source, op, everything, results)
     machine.write(task, results)
 
