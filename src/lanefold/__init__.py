@@ -1,5 +1,10 @@
 """Tools for the pooling, reduction and expansion instructions of AI accelerators.
 
+``pool2d``, ``reduce``, ``argmax``, ``topk``, ``top8`` and ``expand`` compute on NumPy arrays; ``compile`` makes a
+program of an ONNX model, ``load`` reads a saved one, ``sweep`` prices many shapes. ``tpb`` and ``pto`` are the two
+instruction sets, ``ops`` the operations before a target is chosen. Bad input raises ``LanefoldError``, which holds a
+``Diagnostic`` for each finding.
+
 The names below are loaded when they are first used, so that importing the package costs nothing.
 """
 
