@@ -381,6 +381,45 @@ def r23(name: str) -> None:
         assert caught.value.diagnostics[0].cures
 
 
+def masked(op_type: str, mask: onnx.NodeProto, *before: onnx.NodeProto, hidden: float = 0) -> onnx.ModelProto:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [*before, mask, helper.make_node(op_type, ["masked"], ["y"], "n")],
+        "g",
+        [value("x", 1, [2, 8]), value("keep", onnx.TensorProto.BOOL, [2, 8])],
+        [value("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(hidden, np.float32), "hidden")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def n17(name: str) -> None:
+    where = helper.make_node("Where", ["keep", "x", "hidden"], ["masked"], "mask")
+    switch = helper.make_node("Cast", ["keep"], ["switch"], "switch", to=onnx.TensorProto.FLOAT)
+    times = helper.make_node("Mul", ["switch", "x"], ["masked"], "mask")
+    for op_type in ("ReduceMax", "Softmax"):
+        for model in (masked(op_type, where), masked(op_type, times, switch)):
+            (finding,) = plan_model(model, target(name)).findings
+            assert (finding.code, str(finding.severity), finding.place.node) == ("ONNX-MASK-ZERO-MAX", "warning", "n")
+            assert "mask hides elements of masked by 0" in finding.message
+            assert "−inf" in finding.cures[0].text
+    x = -np.ones((2, 8), np.float32)
+    feeds = {"x": x, "keep": np.eye(2, 8, dtype=bool)}
+    cured = plan_model(masked("ReduceMax", where, hidden=-np.inf), target(name))
+    assert not cured.findings
+    np.testing.assert_array_equal(cured.program.run(feeds)["y"], [[-1]])
+
+
+def n17_meant(name: str) -> None:
+    # Cutting off negative elements, and hiding elements that are none, is what 0 is for.
+    test = helper.make_node("Greater", ["x", "hidden"], ["positive"], "test")
+    cut = helper.make_node("Where", ["positive", "x", "hidden"], ["masked"], "mask")
+    relu = helper.make_node("Relu", ["x"], ["r"], "relu")
+    hide = helper.make_node("Where", ["keep", "r", "hidden"], ["masked"], "mask")
+    for mask, before in ((cut, test), (hide, relu)):
+        assert not plan_model(masked("ReduceMax", mask, before), target(name)).findings
+
+
 ROWS: dict[str, Callable[[str], None]] = {
     "X1": x1,
     "X3": x3,
@@ -396,6 +435,8 @@ ROWS: dict[str, Callable[[str], None]] = {
     "N12": n12,
     "N13": n13,
     "N15": n15,
+    "N17": n17,
+    "N17-meant": n17_meant,
     "R1": r1,
     "R3": r3,
     "R4": r4,
@@ -415,7 +456,6 @@ ROWS: dict[str, Callable[[str], None]] = {
 }
 ELSEWHERE = {
     "N16": "MatchReplace8 with given keys is an instruction, tested with the machine",
-    "N17": "range select is no instruction of the leg",
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lanefold.diagnostics import LanefoldError
 from lanefold.frontends.onnx.arithmetic import ARITHMETIC
+from lanefold.frontends.onnx.masks import zero_masks
 from lanefold.frontends.onnx.means import recognised
 from lanefold.frontends.onnx.nodes import DEFAULT_DOMAINS, Node
 from lanefold.frontends.onnx.norms import NORMS
@@ -45,7 +48,8 @@ def decompose(model: Model) -> tuple[Parts | OnHost, ...]:
 def _decompose_node(model: Model, node: Node) -> Parts | OnHost:
     handler = HANDLERS.get(node.op_type) if node.proto.domain in DEFAULT_DOMAINS else None
     if handler is not None:
-        return recognised(model, node) or handler(model, node)
+        parts = recognised(model, node) or handler(model, node)
+        return replace(parts, findings=(*parts.findings, *zero_masks(model, node)))
     reason = _KEPT_ON_HOST.get(node.op_type)
     if reason is not None and node.proto.domain in DEFAULT_DOMAINS:
         return OnHost(reason)

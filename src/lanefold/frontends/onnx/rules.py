@@ -76,6 +76,12 @@ PAD_ZERO_MAX = Rule(
     "ONNX operators: MaxPool, attribute pads",
     severity=Severity.WARNING,
 )
+MASK_ZERO_MAX = Rule(
+    "ONNX-MASK-ZERO-MAX",
+    "Elements that are hidden before a maximum are set to the identity of the maximum, not to 0.",
+    "ONNX operators: Where, ReduceMax, MaxPool and Softmax",
+    severity=Severity.WARNING,
+)
 MASKED_ROW = Rule(
     "ONNX-MASKED-ROW",
     "A row of a softmax keeps at least one number; a row of −inf alone has no maximum to subtract and gives NaN.",
