@@ -298,6 +298,8 @@ def test_tiles_are_placed_before_they_have_a_type() -> None:
         assert parse(text) == parse(f"{load}\npto.tassign %t, @tile(0x1000)")
     with pytest.raises(LanefoldError, match="the address %a is not known"):
         parse(f"pto.tassign %t, @tile(0x20)\n%t = pto.alloc_tile addr = %a : {T}")
+    known = parse(f"%a = arith.constant 0x1000 : i64\n%t = pto.alloc_tile addr = %a : {T}")
+    assert known.slots["t"].address == 4096
 
 
 ERRORS = [

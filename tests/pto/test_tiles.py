@@ -33,7 +33,7 @@ ROWS = [
         "PTO-TILE-BOXES",
         ("f16", 5, 16, "NZ"),
         ("f16", 16, 24, "NZ"),
-        "24 cols are no whole number of boxes of 16×16 f16",
+        "cols = 24 is no whole number of boxes of 16×16 f16",
     ),
 ]
 

@@ -218,7 +218,7 @@ def _box_findings(shape: TileType) -> list[Diagnostic]:
         padded = _round_up(count, unit)
         findings.append(
             BOXES.finding(
-                f"{count} {axis} are no whole number of boxes of {br}×{bc} {shape.dtype}",
+                f"{axis} = {count} is no whole number of boxes of {br}×{bc} {shape.dtype}",
                 got=f"{axis} = {count}",
                 allowed=f"{axis} a multiple of {unit}",
                 cures=[Cure(f"give the tile {padded} {axis} and keep its valid extents", {axis: padded})],

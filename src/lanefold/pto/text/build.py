@@ -238,8 +238,19 @@ def _extents(reader: Reader, name: str, at: Statement) -> None:
 
 def _address(reader: Reader, name: str, scalar: object, at: Statement) -> None:
     value = reader.value(scalar, at) if isinstance(scalar, int | float | str) else None
+    if isinstance(scalar, str) and not isinstance(value, int):
+        raise STATEMENT.error(
+            f"{at.name}: the address {scalar} is not known",
+            got=str(scalar),
+            allowed="a whole number, or a register that a constant gave one",
+            cures=[
+                Cure(f"define it in a line before: {scalar} = arith.constant 0x1000 : i64"),
+                Cure(f"write it as in: {_EXAMPLES['alloc_tile']}"),
+            ],
+            place=at.at,
+        )
     if not isinstance(value, int):
-        raise _malformed(at, f"the address {scalar} is not known", "a whole number")
+        raise _malformed(at, f"{scalar} is no address", "a whole number")
     reader.tiles[name] = replace(reader.tiles[name], address=value)
 
 
