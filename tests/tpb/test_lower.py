@@ -175,6 +175,40 @@ def test_smallest_maximum_by_negation_across_lanes() -> None:
     np.testing.assert_array_equal(run(code, x), x.min(axis=0, keepdims=True))
 
 
+@pytest.mark.parametrize("operator", ["max", "add"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((65_537, 3, 2), (0, 2)),  # a prime outer extent, too large to be folded again element by element
+        ((7, 3, 20_000), (0, 2)),  # equal parts would each be one whole inner axis
+        ((64, 49_136), (1,)),  # a row that fills a partition, with no room for its result
+        ((64, 49_135), (1,)),
+        ((3, 65_537), (1,)),
+    ],
+)
+def test_long_rows_are_cut_into_parts_that_fit(shape: tuple[int, ...], axes: tuple[int, ...], operator: str) -> None:
+    x = np.random.default_rng(0).integers(-3, 4, shape).astype(np.float32)
+    code = lower(Reduce(operator, shape, axes, keepdims=False))
+    findings = check(code.instructions, "v2", "reference")
+    assert [f.to_text() for f in findings if f.severity != "info"] == []
+    assert (run(code, x) == NUMPY[operator](x, axis=axes)).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "ways"),
+    [((2, 65_537), (1,), ["add"]), ((147_471,), (0,), ["add"]), ((65_537, 3, 2), (0, 2), ["axes", "add"])],
+)
+def test_averages_of_rows_without_equal_parts_are_refused(
+    shape: tuple[int, ...], axes: tuple[int, ...], ways: list[str]
+) -> None:
+    with pytest.raises(LanefoldError, match="does not divide into at most 49,135 equal parts") as caught:
+        lower(Reduce("average", shape, axes))
+    *others, last = [cure.text for cure in caught.value.diagnostics[0].cures]
+    assert last == "keep the node on the host"
+    assert [way in text for way, text in zip(ways, others, strict=True)] == [True] * len(ways)
+    lower(Reduce("add", shape, axes))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 @pytest.mark.parametrize("prefer", ["cost", "free-axis", "cross-lane"])
 @pytest.mark.parametrize("operator", ["max", "min"])

@@ -98,7 +98,7 @@ def _route(fold: Fold) -> str:
 def _row_limit(builder: Builder, fold: Fold) -> int:
     """Elements of a row that one partition and one 16-bit num hold."""
     per_element = by_name(fold.dtype).bytes + mapped_bytes(fold.dtype, fold.element)
-    return min((builder.capacity - 64) // per_element, GREATEST_NUM)
+    return min((builder.capacity - 64 - by_name(fold.out_dtype).bytes) // per_element, GREATEST_NUM)
 
 
 def _parts(builder: Builder, fold: Fold) -> int:
@@ -109,29 +109,52 @@ def _parts(builder: Builder, fold: Fold) -> int:
         wanted = max(wanted, min(PARTITIONS // max(outputs, 1), row // PARTITIONS))
     if wanted == 1:
         return 1
-    if fold.operator != "average":
-        return wanted if len(fold.folded) == 1 else _divisor(fold.folded[0].num, wanted, row, limit, fold, builder)
-    return _divisor(fold.folded[0].num, wanted, row, limit, fold, builder)
+    if fold.operator != "average" and len(fold.folded) == 1:
+        return wanted
+    return _cut(builder, fold, wanted, limit)
 
 
-def _divisor(outer: int, wanted: int, row: int, limit: int, fold: Fold, builder: Builder) -> int:
-    """The divisor of the outer folded extent nearest to the wanted number of parts that leaves parts small enough."""
-    fitting = [parts for parts in range(1, outer + 1) if outer % parts == 0 and row // parts <= limit]
-    if not fitting:
-        raise RULE_ROW_SIZE.error(
-            f"a row of {row} elements does not divide into equal parts of at most {limit}",
-            got=row,
-            allowed=f"at most {limit} elements, or a multiple of such a part",
-            place=Place(node=builder.node),
-            cures=["reduce the axes one after the other, or keep the node on the host"],
-        )
-    return min(fitting, key=lambda parts: abs(parts - wanted))
+def _cut(builder: Builder, fold: Fold, wanted: int, limit: int) -> int:
+    """The number of parts, nearest to the wanted one, into which the outer folded extent is cut.
+
+    Parts are equal where that leaves them small enough and few enough to be folded again; else all but the last are,
+    which an average does not allow.
+    """
+    outer, row = fold.folded[0].num, fold.row
+    second = replace(fold, dtype=_between(fold), element="identity")
+    most = _row_limit(builder, second)
+    equal = [parts for parts in range(1, min(outer, most) + 1) if outer % parts == 0 and row // parts <= limit]
+    if equal:
+        return min(equal, key=lambda parts: abs(parts - wanted))
+    size = min(-(-outer // wanted), limit // (row // outer))
+    if fold.operator != "average" and size and -(-outer // size) <= most:
+        return -(-outer // size)
+    raise RULE_ROW_SIZE.error(
+        f"a row of {row:,} elements does not divide into at most {most:,} equal parts of at most {limit:,} elements",
+        got=f"{row:,} elements",
+        allowed=f"at most {limit:,} elements, or a multiple of such a part",
+        place=Place(node=builder.node),
+        cures=[*_other_ways(fold), "keep the node on the host"],
+    )
+
+
+def _other_ways(fold: Fold) -> list[str]:
+    """What computes the same where a row cannot be cut."""
+    ways = ["reduce the axes one after the other"] if len(fold.folded) > 1 else []
+    if fold.operator == "average":
+        ways.append(f"reduce by add, whose parts may differ, and divide by {fold.row} afterwards")
+    return ways
+
+
+def _between(fold: Fold) -> str:
+    """Element type of partial results."""
+    return "int32" if fold.dtype == "int32" else "float32"
 
 
 def _two_stages(builder: Builder, fold: Fold, parts: int) -> tuple[list[Fold], Fold]:
     """Partial folds of each row, and the fold of the partials."""
     outputs = count(fold.kept)
-    middle_dtype = "int32" if fold.dtype == "int32" else "float32"
+    middle_dtype = _between(fold)
     middle = builder.tensor("between", outputs * parts, middle_dtype)
     outer, inner = fold.folded[0], fold.folded[1:]
     size = -(-outer.num // parts)
@@ -195,8 +218,8 @@ def _blocks(builder: Builder, fold: Fold, lanes: Kept, inner: tuple[Kept, ...]) 
     dims = [dim for dim in inner if dim.num > 1]
     sizes = [dim.num for dim in dims]
     while not _fits(builder, fold, dims, sizes):
-        largest = max(range(len(sizes)), key=lambda index: sizes[index])
-        if sizes[largest] == 1:
+        largest = max(range(len(sizes)), key=lambda index: sizes[index], default=-1)
+        if largest < 0 or sizes[largest] == 1:
             break
         sizes[largest] = -(-sizes[largest] // 2)
     passes = 0
