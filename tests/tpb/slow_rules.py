@@ -291,7 +291,7 @@ def _cross(word: bytes, name: str, src: Walk, dst: Walk) -> set[str]:
         found.add("TPB-CROSS-LANE-AXIS")
     if any(word[0x25:0x28]):
         found.add("TPB-RESERVED-S4D4-CR")
-    if bits and word[0x20] != word[0x21]:
+    if bits and (word[0x20] != word[0x21] or word[0x20] not in (2, 3, 4, 5, 8, 9)):
         found.add("TPB-CROSS-LANE-DTYPE")
     elements = word[0x22] * (src.count if axis == 0 else 1)
     if not bits and command == 1 and not src.shape and scale != _inverse(max(elements, 1)):

@@ -160,6 +160,18 @@ def test_refused_call(case: CallCase) -> None:
     assert not found_by(case, case.cured)
 
 
+@pytest.mark.parametrize(("tag", "name", "cure"), [(7, "FP16", 5), (10, "FP32", 9), (14, "FP8_EXP4", 3)])
+def test_bits_across_lanes_are_those_of_integers(tag: int, name: str, cure: int) -> None:
+    kind = "cross_lane_reduce_bitvec"
+    word = bundle(kind, in_dtype=tag, out_dtype=tag)
+    (found,) = (finding for finding in tpb.check(stream(word)) if finding.severity == "error")
+    assert found.code == "TPB-CROSS-LANE-DTYPE"
+    assert found.message == f"CrossLaneReduceBitvec moves raw bits and has {tag} ({name}) in, {tag} ({name}) out"
+    assert dict(found.cures[0].changes) == {"in_dtype": cure, "out_dtype": cure}
+    cured = changed(word, kind, dict(found.cures[0].changes))
+    assert not [finding for finding in tpb.check(stream(cured)) if finding.severity == "error"]
+
+
 @pytest.fixture(scope="module")
 def rules() -> dict[str, Rule]:
     """Every rule of this leg, all modules of the package imported."""

@@ -58,8 +58,8 @@ _ARGUMENT = Rule(
 )
 _LANE_BITS = Rule(
     "TPB-CROSS-LANE-DTYPE",
-    "A bit-vector cross-lane reduce has the same type on both sides.",
-    "ISA headers: cross-lane reduce on raw bits",
+    "A bit-vector cross-lane reduce has the same type on both sides, an integer of 1, 2 or 4 bytes.",
+    "ISA headers: cross-lane reduce on raw bits; ALU type matrix",
 )
 _PAIRS = Rule(
     "TPB-BF16-PATTERN",
@@ -79,6 +79,8 @@ _ALU_NAMES = names_of("alu")
 _TAGS = {row.name: row.tag for row in WIRE_DTYPES}
 _WIDE_TAGS = tuple(row.tag for row in WIRE_DTYPES if row.alignment == 8)
 _BITVEC_TAGS = tuple(_TAGS[name] for name in ("UINT8", "UINT16", "UINT32", "INT32"))
+_LANE_TAGS = tuple(_TAGS[name] for name in ("INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32"))
+_SAME_SIZE = {row.tag: _TAGS[{1: "UINT8", 2: "UINT16"}.get(row.alignment, "UINT32")] for row in WIRE_DTYPES}
 _INTEGER_TAGS = tuple(_TAGS[name] for name in ("INT32", "UINT32", "INT64", "UINT64"))
 _PLAIN = "INT8, UINT8, INT16, UINT16, INT32, UINT32, FP16, BFLOAT16, FP32, FP8_EXP3, FP8_EXP4, FP8_EXP5"
 
@@ -266,18 +268,26 @@ def lane_dtype_checks(row: isa.BundleKind, generation: isa.Generation) -> Checks
     if row.family != "cross_lane_reduce" or not is_bitvec(row):
         return
 
+    legal = lookup(_LANE_TAGS)
+
     def ok(batch: Batch) -> Mask:
-        found: Mask = batch.column("in_dtype") == batch.column("out_dtype")
+        source = batch.column("in_dtype")
+        found: Mask = legal[source] & (source == batch.column("out_dtype"))
         return found
 
     def explain(batch: Batch, at: int) -> Explained:
         source, out = int(batch.column("in_dtype")[at]), int(batch.column("out_dtype")[at])
         got = f"{named(source, _DTYPE_NAMES)} in, {named(out, _DTYPE_NAMES)} out"
+        choice = source if source in _LANE_TAGS else _SAME_SIZE.get(source, _TAGS["UINT32"])
         return Explained(
             f"{batch.row.mnemonic} moves raw bits and has {got}",
             got,
-            "the same type on both sides",
-            (Cure("write the type that is read", {"out_dtype": source}),),
+            "the same type on both sides: " + ", ".join(_DTYPE_NAMES[tag] for tag in _LANE_TAGS),
+            (
+                Cure("write the type that is read", {"out_dtype": source})
+                if choice == source
+                else Cure(f"move the bits as {_DTYPE_NAMES[choice]}", {"in_dtype": choice, "out_dtype": choice}),
+            ),
         )
 
     yield Check(_LANE_BITS, "out_dtype", ok, explain)
