@@ -189,3 +189,38 @@ def test_explanations_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [line for line in lines if line.startswith("offset +0x")]
     assert len(rows) > 15
     assert all(len(line) <= 80 for line in lines[lines.index(rows[0]) :])
+
+
+@pytest.mark.parametrize(
+    ("digits", "missing"), [(8, "120 more digits"), (127, "1 more digit"), (129, "127 more digits")]
+)
+def test_digits_that_are_no_bundle(digits: int, missing: str) -> None:
+    from lanefold.diagnostics import LanefoldError
+
+    with pytest.raises(LanefoldError) as caught:
+        said("explain", "a" * digits)
+    (finding,) = caught.value.diagnostics
+    assert finding.got == f"{digits} digits"
+    assert finding.cures[0].text == f"give {missing}"
+
+
+def test_digits_of_many_bundles_are_no_name_of_a_file() -> None:
+    from lanefold.tpb import assemble
+
+    assert said("disasm", assemble(TEXT).tobytes().hex() * 100, "--generation", "v3")[1].count("Max8") == 100
+
+
+def test_digits_may_be_the_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lanefold.tpb import assemble
+
+    monkeypatch.chdir(tmp_path)
+    Path("abcd").write_bytes(assemble(TEXT).tobytes())
+    assert "Max8" in said("disasm", "abcd", "--generation", "v3")[1]
+
+
+def test_arrays_that_are_none(tmp_path: Path) -> None:
+    from lanefold.diagnostics import LanefoldError
+
+    (tmp_path / "max.s").write_text(TEXT)
+    with pytest.raises(LanefoldError, match=r"it is no \.npz file of plain arrays"):
+        said("sim", tmp_path / "max.s", "--memory", tmp_path / "max.s")

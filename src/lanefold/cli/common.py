@@ -80,8 +80,9 @@ def read_arrays(path: Path) -> dict[str, Any]:
         with file:
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        why = "it is no .npz file of plain arrays" if "pickle" in str(error) else said(error)
         raise _ARRAYS.error(
-            f"{path} cannot be read as .npz: {said(error)}",
+            f"{path} cannot be read as .npz: {why}",
             got=str(path),
             allowed="a file written by numpy.savez",
             place=Place(file=str(path)),

@@ -44,6 +44,7 @@ _MEMORY = Rule(
 
 TEXT_SUFFIXES = (".s", ".asm", ".txt")
 PTO_SUFFIX = ".pto"
+_BUNDLE_DIGITS = 128
 _HEX = re.compile(r"[0-9a-fA-F\s]+")
 
 
@@ -120,8 +121,8 @@ def read_stream(source: str, generation: str | None = None, opcodes: str | None 
         LanefoldError: if the source is neither a readable file nor hexadecimal digits, or says otherwise than the call.
     """
     path = Path(source)
-    if len(source) >= 128 and _HEX.fullmatch(source):
-        return _decoded(bytes.fromhex(source), generation, opcodes)
+    if _HEX.fullmatch(source) and (len(source) >= _BUNDLE_DIGITS or not path.exists()):
+        return _decoded(_digits(source), generation, opcodes)
     if path.suffix in TEXT_SUFFIXES:
         stream = assembled(path, generation, None if opcodes == "auto" else opcodes)
         return stream, f"opcodes {stream.opcodes}: the text says so" if opcodes == "auto" else ""
@@ -137,6 +138,21 @@ def read_stream(source: str, generation: str | None = None, opcodes: str | None 
             cures=["check it by lanefold check, price it by lanefold cost, run it by lanefold.pto.parse(text).run(…)"],
         )
     return _decoded(_read(path), generation, opcodes)
+
+
+def _digits(source: str) -> bytes:
+    """The bytes that hexadecimal digits stand for: one bundle, or several one after the other."""
+    digits = "".join(source.split())
+    missing = -len(digits) % _BUNDLE_DIGITS or (0 if digits else _BUNDLE_DIGITS)
+    if missing:
+        raise _FILE.error(
+            f"{len(digits)} hexadecimal digits are no whole number of bundles, and no file has this name",
+            got=f"{len(digits)} digits",
+            allowed=f"{_BUNDLE_DIGITS} digits for each bundle, or the name of a file",
+            place=Place(file=source if len(source) <= _BUNDLE_DIGITS else f"{source[:16]}…"),
+            cures=[f"give {missing} more digit{'s' * (missing != 1)}", "check the name of the file"],
+        )
+    return bytes.fromhex(digits)
 
 
 def _reading(opcodes: str | None) -> str:

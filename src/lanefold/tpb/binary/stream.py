@@ -389,11 +389,12 @@ def _words(buffer: bytes | bytearray | memoryview | str | Bytes) -> Bytes:
         ) from None
     size = isa.BUNDLE_BYTES
     if len(flat) % size:
-        whole = len(flat) - len(flat) % size
+        over = len(flat) % size
+        whole = len(flat) - over
         raise _LENGTH.error(
             f"{len(flat)} bytes are not a whole number of bundles",
             got=f"{len(flat)} bytes",
             allowed=f"a multiple of {size}",
-            cures=[Cure(f"drop the last {len(flat) % size} bytes, {whole} remain", {"length": whole})],
+            cures=[Cure(f"drop the last {over} byte{'s' * (over != 1)}, {whole} remain", {"length": whole})],
         )
     return flat.reshape(-1, size)
