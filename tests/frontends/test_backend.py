@@ -99,3 +99,20 @@ def test_axes_fed_as_an_input_decide_the_program() -> None:
         np.testing.assert_array_equal(prepared.run([x, np.array([axis])])[0], x.sum(axis=axis))
         assert prepared.plan is not None
         assert prepared.plan.program.ledger.row("sum").disposition == "emitted"
+
+
+def test_surplus_and_unknown_inputs_are_refused() -> None:
+    x = np.ones((1, 2, 4), np.float32)
+    node = helper.make_node("GlobalMaxPool", ["x"], ["y"])
+    edges = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", x.shape), ("y", None))
+    ]
+    graph = helper.make_graph([node], "g", edges[:1], edges[1:])
+    prepared = LanefoldBackend.prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), "TRN1")
+    assert prepared.run([x])[0].reshape(-1).tolist() == [1, 1]
+    with pytest.raises(LanefoldError, match="at most 1 array, for x"):
+        prepared.run([x, x])
+    with pytest.raises(LanefoldError, match="ONNX-SHAPE-OPTION.*"):
+        prepared.run({"x": x, "z": x})
+    with pytest.raises(LanefoldError, match="input 'x' is missing"):
+        prepared.run([])

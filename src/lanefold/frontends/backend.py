@@ -78,8 +78,7 @@ class LanefoldRep(BackendRep):
             self._plans[key] = plan_model(self.model, self.target, shapes=extents, fixed=fixed)
         self.plan = self._plans[key]
         program = self.plan.program
-        wanted = {info.name for info in program.inputs}
-        outputs = program.run({name: value for name, value in feeds.items() if name in wanted})
+        outputs = program.run({name: value for name, value in feeds.items() if name not in fixed})
         names = [value.name for value in self.model.graph.output]
         return namedtupledict("Outputs", names)(*(outputs[name] for name in names))
 
@@ -90,8 +89,9 @@ class LanefoldRep(BackendRep):
         names = [value.name for value in self.model.graph.input if value.name not in initialised]
         listed = inputs if isinstance(inputs, list | tuple) else [inputs]
         if len(listed) > len(names):
-            wanted = f"at most {len(names)} arrays, for {', '.join(names) or 'a model without inputs'}"
-            raise arguments.refused("run", "inputs", f"{len(listed)} arrays", wanted, f"give {len(names)} arrays")
+            most = f"{len(names)} array{'s' * (len(names) != 1)}"
+            wanted = f"at most {most}, for {', '.join(names) or 'a model without inputs'}"
+            raise arguments.refused("run", "inputs", f"{len(listed)} arrays", wanted, f"give {most}")
         return dict(zip(names, listed, strict=False))
 
     def _deciding(self) -> list[str]:
@@ -105,7 +105,7 @@ class LanefoldRep(BackendRep):
 
 
 class LanefoldBackend(Backend):
-    """The ONNX backend interface; devices are ``TRN1``, ``TRN2`` and ``TRN3``."""
+    """The ONNX backend interface; devices are ``TRN1``, ``TRN2``, ``TRN3``, ``PTO_CPU``, ``A2A3`` and ``A5``."""
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "TRN1", **kwargs: Any) -> LanefoldRep:
