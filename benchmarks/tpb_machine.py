@@ -18,7 +18,6 @@ import onnxruntime
 from harness import Table, Work, arguments, interleaved, publish, ratio, reading
 from onnx import helper
 
-from lanefold.numerics import kernels
 from lanefold.numerics.dtypes import by_name
 from lanefold.tpb import Access, Instruction, Machine, encode
 
@@ -191,12 +190,10 @@ def on_cores(name: str) -> Iterator[None]:
     """The first core for what is named so, the first two for ``two``; the loops see no others."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(allowed)[: 2 if name == "two" else 1])
-    kernels.threads.cache_clear()
     try:
         yield
     finally:
         os.sched_setaffinity(0, allowed)
-        kernels.threads.cache_clear()
 
 
 def small_instruction() -> float:

@@ -379,4 +379,4 @@ def test_threads_change_no_result(monkeypatch: pytest.MonkeyPatch, given: str, l
     with pytest.raises(LanefoldError) as caught:
         program.run({"a": values})
     (finding,) = caught.value.diagnostics
-    assert (finding.code, finding.message) == ("PTO-THREADS", f"LANEFOLD_THREADS is {given!r}")
+    assert (finding.code, finding.message) == ("CALL-THREADS", f"LANEFOLD_THREADS is {given!r}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lanefold.numerics.kernels import search as searches
 from lanefold.numerics.kernels import shapes, stores, walk
 from lanefold.numerics.kernels.access import Access, checked
-from lanefold.numerics.kernels.common import CODECS, Floats, reading, share, threads, writing
+from lanefold.numerics.kernels.common import CODECS, Floats, reading, share, writing
 from lanefold.numerics.kernels.folding import cross_lane, cross_lane_whole, fold, fold_into, fold_whole, sum_in_fours
 
 __all__ = [
@@ -38,7 +38,6 @@ __all__ = [
     "store",
     "store_raw",
     "sum_in_fours",
-    "threads",
 ]
 
 _NO_VALUES = np.empty((0, 0), np.float32)

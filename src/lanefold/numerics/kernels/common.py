@@ -1,10 +1,8 @@
-"""What the loops have in common on the side of Python: codecs, formats, threads."""
+"""What the loops have in common on the side of Python: codecs, formats, work in parts."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from lanefold.numerics.casts import FORMATS, require_number, widen
 from lanefold.numerics.dtypes import by_name
 from lanefold.numerics.kernels import walk
+from lanefold.numerics.threads import threads, workers
 
 Floats = NDArray[np.float32]
 
@@ -72,26 +71,16 @@ def writing(name: str) -> tuple[int, NDArray[np.int64]]:
     return CODECS[name], np.array(numbers, np.int64)
 
 
-@cache
-def threads() -> int:
-    """How many cores the loops use for large work."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@cache
-def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads(), thread_name_prefix="lanefold")
-
-
 def share(count: int, work: int, run: Callable[[int, int], Any], parallel: bool) -> None:
     """Calls ``run`` with parts of 0 to ``count``, in threads where there is work for them."""
     # What is shared out is independent of each other, so that sharing changes no result.
-    parts = min(threads(), max(1, count // 8)) if parallel and work >= PARALLEL_FROM else 1
+    most = threads() if parallel and work >= PARALLEL_FROM else 1
+    parts = min(most, max(1, count // 8))
     if parts == 1:
         run(0, count)
         return
     size = -(-count // parts // 16) * 16
-    jobs = [_workers().submit(run, low, min(low + size, count)) for low in range(size, count, size)]
+    jobs = [workers(most).submit(run, low, min(low + size, count)) for low in range(size, count, size)]
     run(0, min(size, count))
     for job in jobs:
         job.result()

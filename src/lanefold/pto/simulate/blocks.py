@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lanefold.diagnostics import Cure, Rule
+from lanefold.numerics.threads import threads, workers
 from lanefold.pto.tiles import Tile
 
 Array = npt.NDArray[Any]
@@ -21,8 +18,6 @@ Index = npt.NDArray[np.int64]
 
 ONE_TILE: Index = np.zeros(1, np.int64)
 _PARALLEL_BYTES = 1 << 22
-_THREADS = "LANEFOLD_THREADS"
-_MOST_THREADS = 64
 _PIECES = 8
 
 
@@ -93,45 +88,14 @@ def scatter_lines(block: Block, values: Array, step: int) -> None:
         block.flat[block.starts[:, None] + np.arange(0, count * step, step)] = values
 
 
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="lanefold-pto")
-
-
-THREADS = Rule(
-    "PTO-THREADS",
-    f"The environment variable {_THREADS}, where it is set, is a number of threads from 1 to {_MOST_THREADS}.",
-    "Tile simulator: threads",
-    usage=True,
-)
-
-
-def threads() -> int:
-    """Threads that a large batch of tiles is spread over: two, or as many as the environment says.
-
-    Raises:
-        LanefoldError: PTO-THREADS where the environment says no number.
-    """
-    given = os.environ.get(_THREADS)
-    if given is None:
-        return min(2, os.cpu_count() or 1)
-    if not given.isdecimal() or not 1 <= int(given) <= _MOST_THREADS:
-        raise THREADS.error(
-            f"{_THREADS} is {given!r}",
-            got=given,
-            allowed=f"1 to {_MOST_THREADS}",
-            cures=[Cure(f"set {_THREADS}=1"), Cure(f"leave {_THREADS} unset")],
-        )
-    return int(given)
-
-
 def spread(tiles: int, bytes_read: int, work: Callable[[slice], None]) -> None:
     """Do the work for all tiles, in some threads where it is large; each result is computed by one thread alone."""
-    if tiles < 2 or bytes_read < _PARALLEL_BYTES or threads() == 1:
+    most = threads() if tiles > 1 and bytes_read >= _PARALLEL_BYTES else 1
+    if most == 1:
         work(slice(0, tiles))
         return
     # More pieces than threads, because one of the cores may have other work.
     cut = [tiles * k // _PIECES for k in range(_PIECES + 1)]
-    parts = [_pool(threads()).submit(work, slice(a, b)) for a, b in pairwise(cut) if a < b]
+    parts = [workers(most).submit(work, slice(a, b)) for a, b in pairwise(cut) if a < b]
     for part in parts:
         part.result()
