@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import lanefold as lf
 from lanefold.diagnostics import LanefoldError, Place, errors
-from lanefold.ops import ArgReduce, Expand, Reciprocal, Reduce, TopK
+from lanefold.ops import ArgReduce, Expand, Pool, Reciprocal, Reduce, TopK
 from lanefold.pto.isa import TARGETS
 from lanefold.pto.target import PtoTarget
 
@@ -71,6 +72,24 @@ def test_searches_that_tiles_cannot_do_are_refused(op: Any, code: str) -> None:
         (finding,) = caught.value.diagnostics
         assert (finding.code, finding.place.node) == (code, "n")
         assert finding.cures
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_average_of_more_elements_than_a_half_counts_is_refused(name: str) -> None:
+    value = np.zeros((1, 65_504), np.float16)
+    value[0, :100] = 300
+    (found,) = computed(Reduce("average", value.shape, (1,), dtype="float16"), name, value)
+    assert found.item() == np.float16(30_000 / 65_504)
+    for op in (
+        Reduce("average", (1, 65_520), (1,), dtype="float16"),
+        Reduce("average", (2, 70_000, 3), (0, 1), dtype="float16"),
+        Pool("average", (1, 1, 256, 256), (256, 256), dtype="float16"),
+    ):
+        with pytest.raises(LanefoldError, match="divides by a number that float16 does not hold") as caught:
+            PtoTarget(name).lower(op, Place(node="n"))
+        (finding,) = caught.value.diagnostics
+        assert (finding.code, finding.place.node) == ("PTO-LOWER-COUNT", "n")
+        PtoTarget(name).lower(replace(op, dtype="float32", output_dtype="float32"), Place())
 
 
 def test_row_numbers_beyond_what_an_f16_holds_are_refused_on_a2a3() -> None:

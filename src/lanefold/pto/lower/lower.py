@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,17 @@ RULE_DTYPE = Rule(
     "Every tile operation of a lowering takes the element type on the target.",
     "PTO headers: common instruction declarations and target checks",
 )
+RULE_COUNT = Rule(
+    "PTO-LOWER-COUNT",
+    "An average divides by the number of its elements, which the element type must hold.",
+    "PTO headers: TCOLEXPANDDIV, element types",
+)
 RULE_PREFER = Rule("PTO-LOWER-PREFER", "A route is preferred by cost, row or column.", "Routes", usage=True)
 
 PREFERENCES = ("cost", "row", "column")
 _Lowered = Pool | ArgPool | Reduce | Softmax | ArgReduce | TopK | Expand | Reciprocal
 FLOATS = ("float32", "float16", "bfloat16")
+_LARGEST_HALF = 65_504
 
 
 def check_preference(prefer: str, place: Place) -> None:
@@ -87,6 +94,7 @@ def lower(
     check_preference(prefer, where)
     taken = _checked_op(op, where)
     b = Builder(target, _dtype(taken, target, where), prefer)
+    _check_count(taken, where)
     _LOWER[type(taken)](b, taken, where)
     made = Lowering(op, tuple(b.stages), dict(b.tensors), target, numerics, "; ".join(b.notes))
     return made.checked(where)
@@ -146,6 +154,28 @@ def _names(op: _Lowered) -> list[str]:
         by_row = {inner == 1 for _, _, inner in folds(op)}
     names = [f"TROW{ending}" if each else f"TCOL{ending}" for each in sorted(by_row)]
     return [*names, "TCOLEXPANDDIV"] if op.operator == "average" else names
+
+
+def _check_count(op: _Lowered, place: Place) -> None:
+    """Refuse an average over more elements than its type holds; as a divisor their number would be infinite.
+
+    Raises:
+        LanefoldError: PTO-LOWER-COUNT.
+    """
+    if not isinstance(op, Pool | Reduce) or op.operator != "average" or op.dtype != "float16":
+        return
+    number = (
+        op.count if isinstance(op, Reduce) else prod(max(each.counted for each in a.classes) for a in op.shape.axes)
+    )
+    if number <= _LARGEST_HALF:
+        return
+    raise RULE_COUNT.error(
+        f"an average of {number:,} elements divides by a number that float16 does not hold",
+        got=f"{number:,} elements of float16",
+        allowed=f"at most {_LARGEST_HALF:,} elements of float16; any number of float32 or bfloat16",
+        place=place,
+        cures=["convert the input to float32 first"],
+    )
 
 
 _LOWER: dict[type, Callable[[Builder, Any, Place], None]] = {
