@@ -407,7 +407,7 @@ BUNDLE_CASES = (
         "TPB-INTEGER-EXACT",
         "reciprocal",
         {"in_dtype": 8},
-        "1 bundles, bundle 0 first, read 32-bit integers that are computed in single precision",
+        "1 bundle, bundle 0 first, reads 32-bit integers that are computed in single precision",
     ),
 )
 

@@ -244,7 +244,8 @@ def channel_findings(instruction: Instruction, generation: isa.Generation, readi
             if operand.channels != need:
                 pattern = [(operand.pattern[0][0], need), *operand.pattern[1:]]
                 yield _PARTITIONS.finding(
-                    f"operand {operand.name} spans {operand.channels} partitions where {need} are needed",
+                    f"operand {operand.name} spans {operand.channels} partition{'s' * (operand.channels != 1)} where "
+                    f"{need} {'is' if need == 1 else 'are'} needed",
                     got=operand.channels,
                     allowed=str(need),
                     place=instruction.place("ap", operand.name),

@@ -92,7 +92,7 @@ def search_findings(instruction: Instruction, generation: isa.Generation, readin
         if role == "data" and not least <= operand.elements <= greatest:
             cure = _repeated(instruction, operand) if operand.elements < least else _chunk(instruction, operand)
             yield _SEARCH_COUNT.finding(
-                f"the data has {operand.elements} elements per partition",
+                f"the data has {operand.elements} element{'s' * (operand.elements != 1)} per partition",
                 got=operand.elements,
                 allowed=f"{least} to {greatest}",
                 place=instruction.place("ap", operand.name),
@@ -100,7 +100,7 @@ def search_findings(instruction: Instruction, generation: isa.Generation, readin
             )
         if role in ("values", "indices") and operand.elements != least:
             yield _EIGHT.finding(
-                f"the {role} have {operand.elements} elements per partition",
+                f"the {role} have {operand.elements} element{'s' * (operand.elements != 1)} per partition",
                 got=operand.elements,
                 allowed=str(least),
                 place=instruction.place("ap", operand.name),

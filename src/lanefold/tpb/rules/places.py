@@ -273,6 +273,7 @@ def _start_partition(role: isa.Role) -> Check:
         channels = int(walk.channels[at]) if not isinstance(walk.channels, int) else walk.channels
         start = int(walk.partition[at])
         legal = _legal_starts(channels)
+        counted = f"{channels} channel{'s' * (channels != 1)}"
         near = min(legal, key=lambda candidate: abs(candidate - start))
         where = f"partition {joined(tuple(str(s) for s in legal))}"
         cures: list[Cure | str] = [
@@ -282,8 +283,8 @@ def _start_partition(role: isa.Role) -> Check:
         if fitting and role.channels == "active":
             cures.append(Cure(f"use at most {fitting} channels", {"num_active_channels": fitting}))
         return Explained(
-            f"{field} of {batch.row.mnemonic} spans {channels} channels from partition {start}",
-            f"partition {start} with {channels} channels",
+            f"{field} of {batch.row.mnemonic} spans {counted} from partition {start}",
+            f"partition {start} with {counted}",
             where,
             tuple(cures),
         )

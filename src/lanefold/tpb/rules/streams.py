@@ -342,8 +342,9 @@ def integer_note(batch: Batch) -> Mask | None:
 def integer_finding(count: int, first: int) -> Diagnostic:
     """The note on integers, made once per stream."""
     return _INTEGERS.finding(
-        f"{count} bundles, bundle {first} first, read 32-bit integers that are computed in single precision",
-        got=f"{count} bundles",
+        f"{count} bundle{'s' * (count != 1)}, bundle {first} first, read{'s' * (count == 1)} 32-bit integers that are "
+        "computed in single precision",
+        got=f"{count} bundle{'s' * (count != 1)}",
         allowed="integers within -2^24 to 2^24",
         cures=[
             Cure("keep values within 24 bits, or use 16-bit integers", {"in_dtype": 4}),
