@@ -1,17 +1,17 @@
 # Needs Python 3.11 or newer and GNU make; everything else goes into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-MODEL = $$($(BIN)/python -c "import onnx, pathlib; print(pathlib.Path(onnx.__file__).parent / 'backend/test/data/light/light_resnet50.onnx')")
+MODEL = $(shell $(BIN)/python -c "import onnx, pathlib; print(pathlib.Path(onnx.__file__).parent / 'backend/test/data/light/light_resnet50.onnx')")
 
 .PHONY: run test lint bench docs clean
 
 .venv/.runtime: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e .
 	touch $@
 
 .venv/.dev: .venv/.runtime
-	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e ".[dev]"
 	touch $@
 
 run: .venv/.runtime
