@@ -112,7 +112,7 @@ def test_surplus_and_unknown_inputs_are_refused() -> None:
     assert prepared.run([x])[0].reshape(-1).tolist() == [1, 1]
     with pytest.raises(LanefoldError, match="at most 1 array, for x"):
         prepared.run([x, x])
-    with pytest.raises(LanefoldError, match="ONNX-SHAPE-OPTION.*"):
+    with pytest.raises(LanefoldError, match="ONNX-SHAPE-OPTION"):
         prepared.run({"x": x, "z": x})
     with pytest.raises(LanefoldError, match="input 'x' is missing"):
         prepared.run([])
