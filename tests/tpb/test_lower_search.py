@@ -213,3 +213,28 @@ def test_long_rows_on_an_inner_axis() -> None:
     x = np.random.default_rng(9).integers(-99, 99, (2, 17_000, 3)).astype(np.float32)
     for k in (1, 5, 11):
         agrees(TopK(x.shape, 1, k), x)
+
+
+@pytest.mark.parametrize("numerics", ["birsim", "device"])
+@pytest.mark.parametrize("operator", ["max", "min"])
+@pytest.mark.parametrize(
+    ("last", "index", "told"), [(False, NOT_FOUND, "an index of all ones"), (True, 11, "an index one past the last")]
+)
+def test_the_note_tells_the_index_of_a_row_without_numbers(numerics, operator, last, index, told) -> None:
+    op = ArgReduce(operator, (2, 11), 1, keepdims=False, select_last_index=last)
+    x = np.full(op.input_shape, np.nan, np.float32)
+    assert run(op, x, numerics=numerics)[0].tolist() == [index, index]
+    end = "last" if last else "first"
+    assert f"NaN among the {end} eight elements keeps its slot in Max8 (birsim), with {told}" in lower(op).note
+    assert f"a row of nothing but NaN has {told}" in lower(op).note
+    # A NaN that the search meets first takes the first slot in the simulator's reading, and none in the device's.
+    x[:, :] = 0
+    x[:, -1 if last else 0] = np.nan
+    found = run(op, x, numerics=numerics)[0].tolist()
+    assert found == [index if numerics == "birsim" else (9 if last else 1)] * 2
+
+
+def test_the_note_tells_the_indices_that_a_short_row_lacks() -> None:
+    op = TopK((1, 3), 1, 2)
+    assert run(op, np.array([[np.nan, 5, np.nan]], np.float32))[1].tolist() == [[1, NOT_FOUND]]
+    assert "a row of fewer than 2 numbers has an index of all ones for each that it lacks" in lower(op).note

@@ -93,12 +93,18 @@ def _notes(builder: Builder, rows: Rows) -> None:
 
 
 def _not_a_number(builder: Builder, rows: Rows) -> str:
-    few = "of nothing but NaN" if rows.wish.k == 1 else f"with fewer than {rows.wish.k} numbers"
+    k, last = rows.wish.k, rows.wish.last
+    few = "of nothing but NaN" if k == 1 else f"of fewer than {k} numbers"
     if not fits(builder, rows):
         return f"NaN is passed over; indices of a row {few} mean nothing"
+    index = "an index one past the last" if last else "an index of all ones"
+    lacking = f"a row {few} has {index}" + (" for each that it lacks" if k > 1 else "")
     if rows.guards:
-        return f"NaN is passed over; a row {few} has indices of all ones"
-    return "NaN among the first eight elements keeps its slot in Max8 (birsim), its index is all ones; else passed over"
+        return f"NaN is passed over; {lacking}"
+    end = "last" if last else "first"
+    return (
+        f"NaN among the {end} eight elements keeps its slot in Max8 (birsim), with {index}; else passed over; {lacking}"
+    )
 
 
 def _cut(builder: Builder, rows: Rows) -> tuple[int, int]:
