@@ -224,3 +224,21 @@ def test_arrays_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "max.s").write_text(TEXT)
     with pytest.raises(LanefoldError, match=r"it is no \.npz file of plain arrays"):
         said("sim", tmp_path / "max.s", "--memory", tmp_path / "max.s")
+
+
+@pytest.mark.parametrize(
+    ("target", "leg", "host"),
+    [
+        ("trn2", "soft/largest, soft/total, soft/quotient/inverse", "; on the host: soft/powers, soft/quotient"),
+        ("a2a3", "soft/largest, soft/powers, soft/total, soft/quotient", ""),
+    ],
+)
+def test_a_divided_node_says_so(tmp_path: Path, target: str, leg: str, host: str) -> None:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 20000]) for name in ("x", "y")]
+    node = helper.make_node("Softmax", ["x"], ["y"], name="soft", axis=-1)
+    path = tmp_path / "soft.onnx"
+    made = helper.make_graph([node], "g", ends[:1], ends[1:])
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    lines = said("route", path, "soft", "-t", target)[1].splitlines()
+    assert f"soft is divided; on the leg: {leg}{host}" in lines
+    assert not any(line.startswith("to make softmax legal") for line in lines)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from lanefold.program import Ledger
 
 _GREATEST_EXTENT = 1 << 31
+_OF_MODELS = ("target", "opcodes", "numerics", "prefer", "strict", "shape", "seed")
+"""Options of `run` that a saved program has settled, or that make inputs for it."""
+_SAVED = Rule("CLI-SAVED", "A saved program is run as it was compiled, on given inputs.", "Command line", usage=True)
 _VERIFY = Rule("CLI-VERIFY", "Verification compares a model with onnxruntime.", "Command line", usage=True)
 
 Target = Annotated[
@@ -94,6 +97,7 @@ def compile_command(
 
 
 def run(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(help="ONNX model, or a folder written by `lanefold compile`.")],
     target: Target = "trn1",
     inputs: Annotated[Path | None, typer.Option("--input", help="Inputs as .npz; random values if left out.")] = None,
@@ -124,6 +128,7 @@ def run(
                 place=Place(file=str(model)),
                 cures=["run the ONNX model with --verify", "leave --verify out"],
             )
+        _refuse_options(context, model)
         program, source = load(model), None
         feeds = read_arrays(inputs) if inputs else _no_inputs(model)
     else:
@@ -192,12 +197,23 @@ def route(
     size = "bundles" if TARGETS[target].instruction_set == "TPB" else "instructions"
     columns = ("piece", "route", "", size, "cycles", "why")
     show([table(f"{found.node} ({found.op_type}) on {target}", columns, cells, (size, "cycles"))])
+    taken = {piece: any(each.chosen for each in candidates) for piece, candidates in found.pieces}
+    divided = not taken.get(found.node, True) and any(taken.values())
+    if divided:
+        show([_division(found.node, taken)])
     ways: dict[str, list[str]] = {}
     for piece, each in rows:
-        if each.against:
+        if each.against and not (divided and piece == found.node):
             ways.setdefault(f"to make {each.name} legal: {each.against[0].cures[0].text}", []).append(piece)
     several = len(found.pieces) > 1
     show([f"{way} ({', '.join(pieces)})" if several else way for way, pieces in ways.items()])
+
+
+def _division(node: str, taken: dict[str, bool]) -> str:
+    """What became of the pieces of a node that no instruction takes as a whole."""
+    leg = ", ".join(piece for piece, chosen in taken.items() if chosen)
+    host = ", ".join(piece for piece, chosen in taken.items() if not chosen and piece != node)
+    return f"{node} is divided; on the leg: {leg}" + (f"; on the host: {host}" if host else "")
 
 
 def _candidate(piece: str, candidate: Any) -> dict[str, Any]:
@@ -287,6 +303,25 @@ def _shapes(texts: list[str]) -> dict[str, list[int]]:
             raise typer.BadParameter(f"{text!r} is not NAME=EXTENT,EXTENT,…", param_hint="--shape")
         shapes[name] = [int(part) for part in parts]
     return shapes
+
+
+def _refuse_options(context: typer.Context, folder: Path) -> None:
+    """Refuse options that a saved program would pass over.
+
+    Raises:
+        LanefoldError: one of them is on the command line.
+    """
+    sources = {name: context.get_parameter_source(name) for name in _OF_MODELS}
+    given = [f"--{name}" for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
+    if given:
+        named = " and ".join([", ".join(given[:-1]), given[-1]] if given[1:] else given)
+        raise _SAVED.error(
+            f"{folder} is a saved program, which runs as it was compiled, without {named}",
+            got=named,
+            allowed="--input, --output and --json",
+            place=Place(file=str(folder)),
+            cures=[f"leave {named} out", f"compile the ONNX model with {named}, or run it so"],
+        )
 
 
 def _no_inputs(folder: Path) -> dict[str, Any]:
