@@ -376,3 +376,23 @@ def test_a_sequence_is_told_and_written_element_by_element(call, tmp_path: Path)
         assert {name: file[name].shape for name in file.files} == {"s[0]": (1,), "s[1]": (2,), "y": ()}
     status, out, _ = call("run", tmp_path / "m.onnx", "--json")
     assert legal_json(out)["outputs"]["s"] == [{"shape": [n], "dtype": "float32"} for n in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--target", "trn1"), "--target"),
+        (("--prefer", "bogus", "--strict"), "--prefer and --strict"),
+        (("--seed", "1", "--shape", "x=1", "--numerics", "device"), "--numerics, --shape and --seed"),
+    ],
+)
+def test_a_saved_program_refuses_what_it_would_pass_over(call, tmp_path: Path, options, named: str) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[3, 3])
+    call("compile", model, "-o", tmp_path / "out")
+    np.savez(tmp_path / "x.npz", x=np.zeros((1, 3, 8, 8), np.float32))
+    given = ("run", tmp_path / "out", "--input", tmp_path / "x.npz")
+    status, out, err = call(*given, *options)
+    assert (status, out) == (2, "")
+    assert f"out is a saved program, which runs as it was compiled, without {named}" in err
+    assert f"cure     leave {named} out" in err
+    assert call(*given)[0] == 0
