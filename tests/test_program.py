@@ -219,6 +219,34 @@ def test_damaged_folders_are_reported(model, tmp_path: Path, name: str, content:
     assert caught.value.diagnostics[0].code.startswith("PROGRAM-")
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"inputs": ["z"]}, "program.json does not fit together: step host_1 reads 'z', which nothing makes before"),
+        ({"outputs": ["z"]}, "program.json does not fit together: step sum reads 's', which nothing makes before"),
+        ({"model": "../other.onnx"}, "'../other.onnx' as the model of step host_1, which is no file of the program"),
+    ],
+)
+def test_steps_that_do_not_fit_are_reported(model, tmp_path: Path, changed: dict[str, object], message: str) -> None:
+    folder = lf.compile(model).save(tmp_path / "out")
+    (tmp_path / "other.onnx").write_bytes((folder / "host-1.onnx").read_bytes())
+    document = json.loads((folder / "program.json").read_bytes())
+    described = document["attributes"]["lanefold"]
+    (step,) = [step for step in described["steps"] if step["kind"] == "host"]
+    step |= changed
+    (folder / "program.json").write_bytes(to_json(document))
+    seal(folder)
+    with pytest.raises(LanefoldError) as caught:
+        lf.load(folder)
+    assert message in caught.value.diagnostics[0].message
+    described["outputs"][0]["name"] = "q"
+    step |= {"inputs": ["p"], "outputs": ["s"], "model": "host-1.onnx"}
+    (folder / "program.json").write_bytes(to_json(document))
+    seal(folder)
+    with pytest.raises(LanefoldError, match="the program answers with 'q', which nothing makes before"):
+        lf.load(folder)
+
+
 def test_ledger_counts_add_up(model) -> None:
     ledger = lf.compile(model).ledger
     assert sum(ledger.counts.values()) == len(ledger) == 4

@@ -222,7 +222,7 @@ def restore(
     for each in described["steps"]:
         inputs, outputs = tuple(each["inputs"]), tuple(each["outputs"])
         if each["kind"] == "host":
-            steps.append(HostStep(each["name"], read_file(folder, each["model"]), inputs, outputs))
+            steps.append(HostStep(each["name"], _host_model(folder, described, each), inputs, outputs))
         else:
             code = code_of(each)
             steps.append(LegStep(each["name"], code.op, code, inputs, outputs, each["node"]))
@@ -244,18 +244,27 @@ def restore(
     return restored
 
 
+def _host_model(folder: Path, described: Mapping[str, Any], step: Mapping[str, Any]) -> bytes:
+    """The model of a host step, from a file of the program and from nowhere else."""
+    name, files = step["model"], described["files"]
+    if name not in files:
+        message = f"{MARK} names {name!r} as the model of step {step['name']}, which is no file of the program"
+        raise damaged(folder, MARK, message, name, ", ".join(sorted(files)))
+    return read_file(folder, name)
+
+
 def _check_names(folder: Path, program: Program) -> None:
     made = {info.name for info in program.inputs}
     for step in program.steps:
-        _check_made(folder, f"step {step.name}", step.inputs, made)
+        _check_made(folder, f"step {step.name} reads", step.inputs, made)
         made.update(step.outputs)
-    _check_made(folder, "the program's outputs", [info.name for info in program.outputs], made)
+    _check_made(folder, "the program answers with", [info.name for info in program.outputs], made)
 
 
 def _check_made(folder: Path, reader: str, names: Sequence[str], made: set[str]) -> None:
     unknown = [name for name in names if name not in made]
     if unknown:
-        message = f"{MARK} does not fit together: {reader} reads {unknown[0]!r}, which nothing makes before"
+        message = f"{MARK} does not fit together: {reader} {unknown[0]!r}, which nothing makes before"
         raise damaged(folder, MARK, message, unknown[0], ", ".join(sorted(made)) or "nothing")
 
 
