@@ -31,9 +31,6 @@ _GREATEST_EXTENT = 1 << 31
 _OF_MODELS = ("target", "opcodes", "numerics", "prefer", "strict", "shape", "seed")
 """Options of `run` that a saved program has settled, or that make inputs for it."""
 _SAVED = Rule("CLI-SAVED", "A saved program is run as it was compiled, on given inputs.", "Command line", usage=True)
-_OF_MODELS = ("target", "opcodes", "numerics", "prefer", "strict", "shape", "seed")
-"""Options of `run` that a saved program has settled, or that make inputs for it."""
-_SAVED = Rule("CLI-SAVED", "A saved program is run as it was compiled, on given inputs.", "Command line", usage=True)
 _VERIFY = Rule("CLI-VERIFY", "Verification compares a model with onnxruntime.", "Command line", usage=True)
 
 Target = Annotated[
@@ -131,7 +128,6 @@ def run(
                 place=Place(file=str(model)),
                 cures=["run the ONNX model with --verify", "leave --verify out"],
             )
-        _refuse_options(context, model)
         _refuse_options(context, model)
         program, source = load(model), None
         feeds = read_arrays(inputs) if inputs else _no_inputs(model)
@@ -307,25 +303,6 @@ def _shapes(texts: list[str]) -> dict[str, list[int]]:
             raise typer.BadParameter(f"{text!r} is not NAME=EXTENT,EXTENT,…", param_hint="--shape")
         shapes[name] = [int(part) for part in parts]
     return shapes
-
-
-def _refuse_options(context: typer.Context, folder: Path) -> None:
-    """Refuse options that a saved program would pass over.
-
-    Raises:
-        LanefoldError: one of them is on the command line.
-    """
-    sources = {name: context.get_parameter_source(name) for name in _OF_MODELS}
-    given = [f"--{name}" for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
-    if given:
-        named = " and ".join([", ".join(given[:-1]), given[-1]] if given[1:] else given)
-        raise _SAVED.error(
-            f"{folder} is a saved program, which runs as it was compiled, without {named}",
-            got=named,
-            allowed="--input, --output and --json",
-            place=Place(file=str(folder)),
-            cures=[f"leave {named} out", f"compile the ONNX model with {named}, or run it so"],
-        )
 
 
 def _refuse_options(context: typer.Context, folder: Path) -> None:
