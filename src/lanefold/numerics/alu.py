@@ -23,15 +23,14 @@ class Order(StrEnum):
 class WireAlu:
     """One operator byte of the wire.
 
-    The flags name the operator classes of the ISA headers: ``bitvec`` raw bits, ``arith`` arithmetic,
-    ``general_arith`` what a tensor reduce may use, ``integer`` exact integers on the Pool engine. ``since`` is the
-    first generation with this byte, ``"v5"`` being later than all that are supported here.
+    The flags name the operator classes of the ISA headers: ``bitvec`` raw bits, ``general_arith`` what
+    a tensor reduce may use, ``integer`` exact integers on the Pool engine. ``since`` is the first generation with
+    this byte, ``"v5"`` being later than all that are supported here.
     """
 
     code: int
     name: str
     bitvec: bool = False
-    arith: bool = False
     general_arith: bool = False
     integer: bool = False
     since: str = "v2"
@@ -48,11 +47,7 @@ def _bits(code: int, name: str) -> WireAlu:
 
 
 def _fold(code: int, name: str, since: str = "v2") -> WireAlu:
-    return WireAlu(code, name, arith=True, general_arith=True, since=since)
-
-
-def _arith(code: int, name: str) -> WireAlu:
-    return WireAlu(code, name, arith=True)
+    return WireAlu(code, name, general_arith=True, since=since)
 
 
 def _integers(first: int, names: str, since: str = "v3") -> tuple[WireAlu, ...]:
@@ -60,14 +55,14 @@ def _integers(first: int, names: str, since: str = "v3") -> tuple[WireAlu, ...]:
 
 
 WIRE_ALU: tuple[WireAlu, ...] = (
-    WireAlu(0x00, "BYPASS", bitvec=True, arith=True, general_arith=True),
+    WireAlu(0x00, "BYPASS", bitvec=True, general_arith=True),
     _bits(0x01, "BITWISE_NOT"),
     _bits(0x02, "ARITH_SHIFT_LEFT"),
     _bits(0x03, "ARITH_SHIFT_RIGHT"),
     _fold(0x04, "ADD"),
     _fold(0x05, "SUBTRACT"),
     _fold(0x06, "MULT"),
-    _arith(0x07, "DIVIDE"),
+    WireAlu(0x07, "DIVIDE"),
     _fold(0x08, "MAX"),
     _fold(0x09, "MIN"),
     _bits(0x0A, "BITWISE_AND"),
@@ -86,20 +81,20 @@ WIRE_ALU: tuple[WireAlu, ...] = (
     _fold(0x17, "ABSOLUTE_DIFF"),
     _fold(0x18, "IS_NE"),
     _fold(0x19, "ABSOLUTE_VALUE"),
-    _arith(0x1A, "POW"),
-    WireAlu(0x1B, "MOD", arith=True, integer=True),
+    WireAlu(0x1A, "POW"),
+    WireAlu(0x1B, "MOD", integer=True),
     _bits(0x1C, "CRC32"),
-    _arith(0x1D, "RSQRT"),
+    WireAlu(0x1D, "RSQRT"),
     _fold(0x20, "ABS_MAX", "v4"),
     _fold(0x21, "ABS_MIN", "v4"),
     _fold(0x22, "RE_LU", "v4"),
     _fold(0x23, "SQUARE", "v4"),
     WireAlu(0x24, "SYMMETRIC_CLAMP", since="v5"),
-    WireAlu(0xC4, "ADD_INT", arith=True, integer=True),
-    WireAlu(0xC5, "MULT_INT", arith=True, integer=True),
-    WireAlu(0xC6, "SUBTRACT_INT", arith=True, integer=True),
-    WireAlu(0xC7, "DIVIDE_INT", arith=True, integer=True, since="v3"),
-    WireAlu(0xC8, "MOD_INT", arith=True, integer=True, since="v3"),
+    WireAlu(0xC4, "ADD_INT", integer=True),
+    WireAlu(0xC5, "MULT_INT", integer=True),
+    WireAlu(0xC6, "SUBTRACT_INT", integer=True),
+    WireAlu(0xC7, "DIVIDE_INT", integer=True, since="v3"),
+    WireAlu(0xC8, "MOD_INT", integer=True, since="v3"),
     *_integers(0xC9, "IS_EQUAL_INT IS_NE_INT ABS_MAX_INT ABS_MIN_INT ABS_DIFF_INT"),
     WireAlu(0xCE, "ABS_VALUE_INT", since="v3"),
     *_integers(0xCF, "MAX_INT MIN_INT IS_GT_INT IS_GE_INT IS_LE_INT IS_LT_INT MAX_UINT MIN_UINT"),
@@ -129,9 +124,7 @@ class AluOp:
     int32: str = ""
     bits: str = ""
     identity: float | None = None
-    commutative: bool = False
     order: Order = Order.STRICT
-    unary: bool = False
     bitvec: bool = False
     note: str = ""
     source: str = "AluOpType table; BIR simulator: reduce operators"
@@ -158,8 +151,8 @@ _BOUNDS = "saturates (birsim) or wraps (device)"
 _NAN = "a NaN is skipped; ties keep a"
 
 ALU_OPS: tuple[AluOp, ...] = (
-    AluOp(0, "bypass", _all(0x00), "a", "a", "a", unary=True),
-    AluOp(1, "bitwise_not", _all(0x01), "", "~a", "~a", unary=True, bitvec=True),
+    AluOp(0, "bypass", _all(0x00), "a", "a", "a"),
+    AluOp(1, "bitwise_not", _all(0x01), "", "~a", "~a", bitvec=True),
     AluOp(2, "arith_shift_left", _all(0x02), "", f"a << x; {_SHIFT}", f"a << x; {_SHIFT}", bitvec=True),
     AluOp(
         3,
@@ -171,9 +164,9 @@ ALU_OPS: tuple[AluOp, ...] = (
         bitvec=True,
         note="on unsigned types the top bit of the element is the sign",
     ),
-    AluOp(4, "add", _all(0x04), "a + x", f"a + x, {_BOUNDS}", "", 0.0, True, _ROUNDING),
+    AluOp(4, "add", _all(0x04), "a + x", f"a + x, {_BOUNDS}", "", 0.0, _ROUNDING),
     AluOp(5, "subtract", _all(0x05), "a - x", f"a - x, {_BOUNDS}"),
-    AluOp(6, "mult", _all(0x06), "a * x", f"a * x, {_BOUNDS}", "", 1.0, True, _ROUNDING, note="0 * Inf is NaN"),
+    AluOp(6, "mult", _all(0x06), "a * x", f"a * x, {_BOUNDS}", "", 1.0, _ROUNDING, note="0 * Inf is NaN"),
     AluOp(
         7,
         "divide",
@@ -182,14 +175,14 @@ ALU_OPS: tuple[AluOp, ...] = (
         "quotient towards zero; 0 where x = 0",
         note="no hardware form as a reduction",
     ),
-    AluOp(8, "max", _all(0x08), "the larger", "the larger", "", -math.inf, True, _SPECIAL, note=_NAN),
-    AluOp(9, "min", _all(0x09), "the smaller", "the smaller", "", math.inf, True, _SPECIAL, note=_NAN),
-    AluOp(10, "bitwise_and", _all(0x0A), "", "a & x", "a & x", commutative=True, order=_FREE, bitvec=True),
-    AluOp(11, "bitwise_or", _all(0x0B), "", "a | x", "a | x", commutative=True, order=_FREE, bitvec=True),
-    AluOp(12, "bitwise_xor", _all(0x0C), "", "a ^ x", "a ^ x", commutative=True, order=_FREE, bitvec=True),
-    AluOp(13, "logical_and", _all(0x0D), "a != 0 and x != 0", "the same", "", None, True, _FREE, note="NaN is true"),
-    AluOp(14, "logical_or", _all(0x0E), "a != 0 or x != 0", "the same", "", None, True, _FREE, note="NaN is true"),
-    AluOp(15, "logical_xor", _all(0x0F), "one of a, x is != 0", "the same", "", None, True, _FREE, note="NaN is true"),
+    AluOp(8, "max", _all(0x08), "the larger", "the larger", "", -math.inf, _SPECIAL, note=_NAN),
+    AluOp(9, "min", _all(0x09), "the smaller", "the smaller", "", math.inf, _SPECIAL, note=_NAN),
+    AluOp(10, "bitwise_and", _all(0x0A), "", "a & x", "a & x", order=_FREE, bitvec=True),
+    AluOp(11, "bitwise_or", _all(0x0B), "", "a | x", "a | x", order=_FREE, bitvec=True),
+    AluOp(12, "bitwise_xor", _all(0x0C), "", "a ^ x", "a ^ x", order=_FREE, bitvec=True),
+    AluOp(13, "logical_and", _all(0x0D), "a != 0 and x != 0", "the same", "", None, _FREE, note="NaN is true"),
+    AluOp(14, "logical_or", _all(0x0E), "a != 0 or x != 0", "the same", "", None, _FREE, note="NaN is true"),
+    AluOp(15, "logical_xor", _all(0x0F), "one of a, x is != 0", "the same", "", None, _FREE, note="NaN is true"),
     AluOp(16, "logical_shift_left", _all(0x10), "", f"a << x; {_SHIFT}", f"a << x; {_SHIFT}", bitvec=True),
     AluOp(
         17,
@@ -200,8 +193,8 @@ ALU_OPS: tuple[AluOp, ...] = (
         "a >> x with zero fill; 0 outside 0..31",
         bitvec=True,
     ),
-    AluOp(18, "is_equal", _all(0x12), "a = x", "a = x", commutative=True, note="0 with a NaN"),
-    AluOp(19, "not_equal", _all(0x18), "a != x", "a != x", commutative=True, note="1 with a NaN"),
+    AluOp(18, "is_equal", _all(0x12), "a = x", "a = x", note="0 with a NaN"),
+    AluOp(19, "not_equal", _all(0x18), "a != x", "a != x", note="1 with a NaN"),
     AluOp(20, "is_gt", _all(0x13), "a > x", "a > x", note="0 with a NaN"),
     AluOp(21, "is_ge", _all(0x14), "a >= x", "a >= x", note="0 with a NaN"),
     AluOp(22, "is_lt", _all(0x16), "a < x", "a < x", note="0 with a NaN"),
@@ -211,15 +204,14 @@ ALU_OPS: tuple[AluOp, ...] = (
         "average",
         _NONE,
         "a + x * (1/N), starting from first / N",
-        commutative=True,
         order=_ROUNDING,
         note="no operator byte; the cross-lane command multiplies each element by scale, then adds",
     ),
-    AluOp(25, "elemwise_mul", _NONE, "", commutative=True, note="no operator byte and no reduction"),
+    AluOp(25, "elemwise_mul", _NONE, "", note="no operator byte and no reduction"),
     AluOp(26, "pow", _all(0x1A), "powf(a, x)", note="no legal reduction"),
     AluOp(27, "mod", _all(0x1B), "", "remainder with the sign of a; 0 where x = 0", note="integers on the device only"),
-    AluOp(28, "rsqrt", _all(0x1D), "1 / sqrt(a)", unary=True, note="NaN below 0; a zero gives an infinity"),
-    AluOp(29, "abs", _all(0x19), "|a|", f"|a|, {_BOUNDS}", unary=True),
+    AluOp(28, "rsqrt", _all(0x1D), "1 / sqrt(a)", note="NaN below 0; a zero gives an infinity"),
+    AluOp(29, "abs", _all(0x19), "|a|", f"|a|, {_BOUNDS}"),
     AluOp(
         30,
         "abs_max",
@@ -228,7 +220,6 @@ ALU_OPS: tuple[AluOp, ...] = (
         f"max(|a|, |x|), {_BOUNDS}",
         "",
         0.0,
-        True,
         _SPECIAL,
         note=_NAN,
     ),
@@ -240,7 +231,6 @@ ALU_OPS: tuple[AluOp, ...] = (
         f"min(|a|, |x|), {_BOUNDS}",
         "",
         math.inf,
-        True,
         _SPECIAL,
         note=_NAN,
     ),

@@ -14,7 +14,6 @@ _BATCH, _CHANNELS, _LENGTH = 1, 3, 128
 _IMAGES = (224, 299, 128, 64, 32, 16, 8, 4, 2, 1)
 """Heights and widths that are tried, those of the usual image models first."""
 _LENGTH_WORDS = ("seq", "len", "time", "token")
-_UNKNOWN_RANK = ("batch", "channels", "height", "width")
 _ATTEMPT_BYTES = 1 << 25
 """Models beyond this size are not tried with several examples."""
 

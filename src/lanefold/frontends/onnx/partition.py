@@ -234,7 +234,7 @@ def _strict_finding(model: Model, node: Node, reason: str) -> Diagnostic:
 def _steps(model: Model, lowered: _Lowered) -> tuple[Step, ...]:
     reads = [list(p.inputs) if isinstance(p, LegPiece) else names_read(p.proto) for p in lowered.pieces]
     writes = [[t for t in _outputs(piece) if t] for piece in lowered.pieces]
-    stages = _stages(model, lowered, reads, writes)
+    stages = _stages(lowered, reads, writes)
     legs: dict[int, list[LegStep]] = defaultdict(list)
     hosts: dict[int, list[int]] = defaultdict(list)
     for index, piece in enumerate(lowered.pieces):
@@ -263,7 +263,7 @@ def _outputs(piece: Piece) -> Sequence[str]:
     return piece.outputs if isinstance(piece, LegPiece) else list(piece.proto.output)
 
 
-def _stages(model: Model, lowered: _Lowered, reads: list[list[str]], writes: list[list[str]]) -> list[int]:
+def _stages(lowered: _Lowered, reads: list[list[str]], writes: list[list[str]]) -> list[int]:
     """Stage of each piece: the longest chain of leg pieces before it.
 
     Two kinds of host pieces wait for the first stage that reads them: those that depend on constants alone, so that

@@ -145,11 +145,6 @@ def build(case: Case) -> tuple[str, Instructions]:
     return rule, writer.done()
 
 
-def transfer_cycles(case: Case) -> int:
-    """Cycles of TLOAD or TMOV: bytes of the valid region over the rate of the path, rounded down."""
-    return case.valid_rows * case.valid_cols * case.size // REFERENCE_BYTES_PER_CYCLE
-
-
 def type_key(dtype: str) -> str:
     """The type whose parameters the model takes: types it does not know count as 16-bit floats."""
     return dtype if dtype in _TYPES else "f16"
@@ -268,13 +263,16 @@ def _row_expand_columns(c: Columns) -> Ints:
     return np.where(c.whole & (c.cols == c.per_block), 0, scalar)
 
 
+def _transfer_columns(c: Columns) -> Ints:
+    return c.valid_rows * c.valid_cols * c.size // REFERENCE_BYTES_PER_CYCLE
+
+
 _COLUMNS: dict[str, Callable[[Columns], Ints]] = {
     **dict.fromkeys(("TROWSUM", "TROWMAX", "TROWMIN"), _row_reduce_columns),
     "TCOLSUM": _column_sum_columns,
     "TCOLMAX": _column_max_columns,
     "TROWEXPAND": _row_expand_columns,
-    "TLOAD": lambda c: c.valid_rows * c.valid_cols * c.size // REFERENCE_BYTES_PER_CYCLE,
-    "TMOV": lambda c: c.valid_rows * c.valid_cols * c.size // REFERENCE_BYTES_PER_CYCLE,
+    **dict.fromkeys(("TLOAD", "TMOV"), _transfer_columns),
 }
 
 

@@ -80,7 +80,7 @@ class Parameters:
 
 
 STARTUP_REDUCE, STARTUP_BINARY = 13, 14
-COMPLETION_INT, COMPLETION_INT_MUL, COMPLETION_FLOAT, COMPLETION_FLOAT_MUL, COMPLETION_ACROSS = 17, 18, 19, 20, 21
+COMPLETION_INT = 17
 INTERVAL, INTERVAL_COPY, COMPLETION_COPY = 18, 13, 14
 
 
@@ -96,7 +96,7 @@ def _same(value: int) -> dict[str, int]:
 
 def _reference() -> dict[tuple[str, str], Parameters]:
     table: dict[tuple[str, str], Parameters] = {}
-    additive = {"f32": 19, "f16": 19, "i32": 17, "i16": 17}
+    additive = {"f32": 19, "f16": 19, "i32": COMPLETION_INT, "i16": COMPLETION_INT}
     product = {"f32": 20, "f16": 20, "i32": 18, "i16": 18}
     across = {"f32": 19, "f16": 21, "i32": 19, "i16": 17}
     for name, completions in (

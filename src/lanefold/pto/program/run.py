@@ -157,7 +157,7 @@ def _fit(array: GlobalArray, values: Array, shape: tuple[int, int]) -> None:
         )
 
 
-def _lead(program: Program, arrays: Mapping[str, Array]) -> tuple[int, ...]:
+def _lead(arrays: Mapping[str, Array]) -> tuple[int, ...]:
     leads = {name: values.shape[:-2] for name, values in arrays.items() if values.ndim > 2}
     if len(set(leads.values())) > 1:
         raise SHAPE.error(
@@ -174,7 +174,7 @@ def _memory(program: Program, arrays: Mapping[str, Array], parameters: Mapping[s
     shapes = {array.name: _wanted(array, parameters) for array in program.arrays}
     for name, values in arrays.items():
         _fit(program.globals[name], values, shapes[name])
-    lead = _lead(program, arrays)
+    lead = _lead(arrays)
     memory = _Memory({}, {}, {}, {}, lead)
     for array in program.arrays:
         name = array.name

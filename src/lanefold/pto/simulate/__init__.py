@@ -62,7 +62,7 @@ class Plan:
         """Run, and say what was passed over; see `COUNTERS`."""
         from lanefold.pto.simulate import counting
 
-        kept = counting.sources_kept(self.call, blocks)
+        kept = counting.sources_kept(blocks)
         self.run(blocks)
         return counting.count(self.call, kept)
 

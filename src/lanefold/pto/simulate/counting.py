@@ -43,7 +43,7 @@ def count(call: Call, blocks: Mapping[str, Block]) -> dict[str, int]:
     return _binary(call, blocks) if call.op.binary else {}
 
 
-def sources_kept(call: Call, blocks: Mapping[str, Block]) -> dict[str, Block]:
+def sources_kept(blocks: Mapping[str, Block]) -> dict[str, Block]:
     """The operands, with copies of sources that the call may overwrite because they share memory with a result."""
     results = [block.flat for role, block in blocks.items() if role.startswith("dst")]
     return {

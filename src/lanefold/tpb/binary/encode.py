@@ -334,7 +334,7 @@ def _check_start(access: Access, instruction: Instruction) -> None:
         )
 
 
-def _typed(instruction: Instruction, source: Access, out: Access, generation: isa.Generation) -> Fields:
+def _typed(source: Access, out: Access, generation: isa.Generation) -> Fields:
     return {
         "in_dtype": by_name(source.dtype).tag(generation),
         "out_dtype": by_name(out.dtype).tag(generation),
@@ -351,7 +351,7 @@ def _pool(i: Instruction, generation: isa.Generation, reading: isa.Reading) -> l
     source, out = i.ins[0], i.outs[0]
     average = i.attributes["func"] == "Avg"
     window = source.pattern[-1][1] * source.pattern[-2][1]
-    fields = _typed(i, source, out, generation) | {
+    fields = _typed(source, out, generation) | {
         "src": _forward(source, generation, i, keep_unit=True),
         "dst": _forward(out, generation, i),
         "pool_func": isa.BIR_POOL_FUNCTIONS[str(i.attributes["func"])],
@@ -369,7 +369,7 @@ def _reduce(i: Instruction, generation: isa.Generation, reading: isa.Reading) ->
         "tensor_reduce" if axis in isa.BIR_AXES else "cross_lane_reduce"
     )
     name += "_bitvec" if bits else "_arith"
-    fields = _typed(i, source, out, generation)
+    fields = _typed(source, out, generation)
     if axis in isa.BIR_AXES:
         fields |= {
             "src": _forward(source, generation, i, keep_unit=True),
@@ -392,7 +392,7 @@ def _reduce(i: Instruction, generation: isa.Generation, reading: isa.Reading) ->
 
 def _reciprocal(i: Instruction, generation: isa.Generation, reading: isa.Reading) -> list[Made]:
     source, out = i.ins[0], i.outs[0]
-    fields = _typed(i, source, out, generation) | {
+    fields = _typed(source, out, generation) | {
         "src": _forward(source, generation, i),
         "dst": _forward(out, generation, i),
     }
@@ -401,7 +401,7 @@ def _reciprocal(i: Instruction, generation: isa.Generation, reading: isa.Reading
 
 def _max8(i: Instruction, generation: isa.Generation, reading: isa.Reading) -> list[Made]:
     source, out = i.ins[0], i.outs[0]
-    fields = _typed(i, source, out, generation) | {
+    fields = _typed(source, out, generation) | {
         "src": _forward(source, generation, i),
         "dst": _backward(out, generation, i),
     }
@@ -419,7 +419,7 @@ def _keys(i: Instruction, generation: isa.Generation, src: _Descriptor) -> Made:
 def _max_index(i: Instruction, generation: isa.Generation, reading: isa.Reading) -> list[Made]:
     values, data = i.ins
     out = i.outs[0]
-    fields = _typed(i, data, out, generation) | {
+    fields = _typed(data, out, generation) | {
         "src": _forward(data, generation, i),
         "dst": _forward(out, generation, i, places=2),
     }
@@ -429,7 +429,7 @@ def _max_index(i: Instruction, generation: isa.Generation, reading: isa.Reading)
 def _match_replace(i: Instruction, generation: isa.Generation, reading: isa.Reading) -> list[Made]:
     values, data = i.ins
     out = i.outs[0]
-    fields = _typed(i, data, out, generation) | {
+    fields = _typed(data, out, generation) | {
         "src": _forward(data, generation, i),
         "dst": _forward(out, generation, i),
         "immediate": np.float32(i.attributes["imm_value"]),  # type: ignore[arg-type]
@@ -460,7 +460,7 @@ def _gather(i: Instruction, generation: isa.Generation, reading: isa.Reading) ->
         _check_start(table, i)
     step = next((step for step, num in table.free if num != 1), 1)
     element = by_name(table.dtype)
-    lookup = _typed(i, indices, out, generation) | {
+    lookup = _typed(indices, out, generation) | {
         "src": _forward(indices, generation, i),
         "dst": _forward(out, generation, i),
     }

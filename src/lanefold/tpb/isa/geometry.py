@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lanefold.numerics.dtypes import Generation
-from lanefold.tpb.isa.rows import Confidence, Geometry
+from lanefold.tpb.isa.rows import Geometry
 
 _SOURCE = (
     "ISA headers: state-buffer and PSUM constants; PSUM banks from the compiler's constants and the architecture guide"
@@ -49,5 +49,4 @@ ADDRESS_REGISTER_BIT = 0x80000000
 ADDRESS_REGISTERS = 64
 
 START_PARTITIONS: tuple[tuple[int, int], ...] = ((0, 128), (32, 32), (64, 64), (96, 32))
-"""Legal start partitions, each with the greatest channel count from there."""
-START_PARTITIONS_CONFIDENCE = Confidence.DOCUMENTED
+"""Legal start partitions, each with the greatest channel count from there; documented."""

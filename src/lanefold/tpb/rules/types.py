@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lanefold.diagnostics import RULES, Cure, Rule, Severity
 from lanefold.numerics.alu import WIRE_ALU, WireAlu
-from lanefold.numerics.dtypes import WIRE_DTYPES, by_name, wire_dtype
+from lanefold.numerics.dtypes import WIRE_DTYPES, by_name
 from lanefold.tpb import isa
 from lanefold.tpb.rules.batch import Batch, Mask
 from lanefold.tpb.rules.checks import Check, Checks, Explained
@@ -377,8 +377,3 @@ def range_checks(row: isa.BundleKind, generation: isa.Generation) -> Checks:
         )
 
     yield Check(_RANGE, "out_dtype", ok, explain)
-
-
-def alignment_of(tag: int) -> int:
-    """Bytes that the start address of a type is a multiple of; 1 where the tag means nothing."""
-    return wire_dtype(tag).alignment if tag in _DTYPE_NAMES else 1

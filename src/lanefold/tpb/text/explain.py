@@ -312,7 +312,7 @@ def _table(rows: Sequence[ExplainedField]) -> list[str]:
             r.field,
             r.value,
             r.meaning,
-            f"{r.source.partition(';')[0]}, {r.confidence}",
+            _origin(r),
         )
         for r in rows
     ]
