@@ -9,8 +9,8 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lanefold import arguments
@@ -57,8 +57,9 @@ def sealed(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {**files, MARK: to_json(document)}
 
 
-def write_whole(path: Path, content: bytes, rule: Rule) -> None:
-    """Writes a file, whole or not at all.
+@contextmanager
+def replacing(path: Path, rule: Rule) -> Iterator[Path]:
+    """A place to write a file to, which takes the name ``path`` when the block ends without an error.
 
     Raises:
         LanefoldError: a finding of ``rule`` if the place cannot be written.
@@ -67,24 +68,39 @@ def write_whole(path: Path, content: bytes, rule: Rule) -> None:
     try:
         if path.exists() and not path.is_file():
             # A device or a pipe takes bytes but must not be replaced; a folder refuses them.
-            path.write_bytes(content)
+            yield path
             return
-        path = path.resolve()
-        staged = path.parent / f".lanefold-{os.getpid()}-{secrets.token_hex(4)}.part"
-        staged.write_bytes(content)
-        staged.replace(path)
+        place = path.resolve()
+        staged = place.parent / f".lanefold-{os.getpid()}-{secrets.token_hex(4)}.part"
+        yield staged
+        staged.replace(place)
     except (OSError, ValueError) as error:
-        raise rule.error(
-            f"{path} cannot be written: {said(error)}",
-            got=str(path),
-            allowed="a place where this user may write",
-            place=Place(file=str(path)),
-            cures=["choose another file"],
-        ) from None
+        raise cannot_write(path, said(error), rule) from None
     finally:
         if staged is not None:
             with suppress(OSError, ValueError):
                 staged.unlink()
+
+
+def write_whole(path: Path, content: bytes, rule: Rule) -> None:
+    """Writes a file, whole or not at all.
+
+    Raises:
+        LanefoldError: a finding of ``rule`` if the place cannot be written.
+    """
+    with replacing(path, rule) as place:
+        place.write_bytes(content)
+
+
+def cannot_write(path: Path, reason: str, rule: Rule) -> LanefoldError:
+    """The error of a place that cannot be written."""
+    return rule.error(
+        f"{path} cannot be written: {reason}",
+        got=str(path),
+        allowed="a place where this user may write",
+        place=Place(file=str(path)),
+        cures=["choose another file"],
+    )
 
 
 def said(error: Exception) -> str:

@@ -14,10 +14,11 @@ from lanefold.ops import Op
 from lanefold.program import Program
 from lanefold.program.files import MARK, damaged, read_file, to_json
 from lanefold.program.ledger import LARGEST
+from lanefold.program.routes import Candidate
 from lanefold.program.saved import describe, op_from, restore, shared_files
 from lanefold.pto.cost.request import MODELS
 from lanefold.pto.counting import passed_over
-from lanefold.pto.lower import Candidate, Lowering, Stage, Tensor, View, check_preference, lower, routes
+from lanefold.pto.lower import Lowering, Stage, Tensor, View, check_preference, lower, routes
 from lanefold.pto.lower.prices import NO_MODEL
 from lanefold.pto.simulate.counting import COUNTERS
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from lanefold.diagnostics import Place, Rule
+from lanefold.program.files import replacing
 from lanefold.sweeps.axes import Shapes
-from lanefold.sweeps.store import OUTPUT, cannot_write, check_writable
+from lanefold.sweeps.store import OUTPUT, check_writable
 from lanefold.sweeps.table import Part, SweepTable
 
 EXTRA = Rule(
@@ -105,16 +106,10 @@ def write_csv(table: SweepTable, path: Path) -> None:
     Raises:
         LanefoldError: SWEEP-OUTPUT if the file cannot be written.
     """
-    staged = path.with_name(f".{path.name}.part")
-    try:
-        with staged.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(",".join(table.columns) + "\n")
-            for part in table.parts():
-                file.writelines(_lines(table, part))
-        staged.replace(path)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise cannot_write(path, error.strerror or str(error)) from None
+    with replacing(path, OUTPUT) as place, place.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(",".join(table.columns) + "\n")
+        for part in table.parts():
+            file.writelines(_lines(table, part))
 
 
 def write_parquet(table: SweepTable, path: Path) -> None:
@@ -128,16 +123,10 @@ def write_parquet(table: SweepTable, path: Path) -> None:
 
     kinds = {name: _kind(pa, name) for name in table.columns}
     schema = pa.schema(list(kinds.items()))
-    staged = path.with_name(f".{path.name}.part")
-    try:
-        with pq.ParquetWriter(staged, schema) as writer:
-            for part in table.parts():
-                arrays = [_arrow(pa, part, name, kind) for name, kind in kinds.items()]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-        staged.replace(path)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise cannot_write(path, str(error)) from None
+    with replacing(path, OUTPUT) as place, pq.ParquetWriter(place, schema) as writer:
+        for part in table.parts():
+            arrays = [_arrow(pa, part, name, kind) for name, kind in kinds.items()]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
 _NUMBERS = ("cycles", "cycles_low", "cycles_high", "clock_ghz", "ns", "cycles_per_element")

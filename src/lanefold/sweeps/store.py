@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lanefold.diagnostics import Place, Rule
+from lanefold.program.files import cannot_write, said, write_whole
 from lanefold.sweeps.group import Evaluated
 from lanefold.sweeps.space import Chunk, Space
 
@@ -64,7 +65,7 @@ class Store:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise cannot_write(output, error.strerror or str(error)) from None
+                raise cannot_write(output, said(error), OUTPUT) from None
             self._read()
         self.resumed = len(self.found)
 
@@ -90,15 +91,14 @@ class Store:
         return tuple(chunk for chunk in self.space.chunks if chunk.number not in self.found)
 
     def keep(self, chunk: Chunk, found: Evaluated) -> None:
-        """Keeps a finished chunk; its file appears whole or not at all."""
+        """Keeps a finished chunk; its file appears whole or not at all.
+
+        Raises:
+            LanefoldError: SWEEP-OUTPUT if the file cannot be written.
+        """
         path = self._path(chunk)
         if path is not None:
-            try:
-                staged = path.with_suffix(".part")
-                staged.write_bytes(pack(found))
-                staged.replace(path)
-            except OSError as error:
-                raise cannot_write(path, error.strerror or str(error)) from None
+            write_whole(path, pack(found), OUTPUT)
         self.found[chunk.number] = found
 
     def in_order(self) -> list[Evaluated]:
@@ -141,19 +141,8 @@ def check_writable(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise cannot_write(path, error.strerror or str(error)) from None
+        raise cannot_write(path, said(error), OUTPUT) from None
     if path.is_dir():
-        raise cannot_write(path, "it is a folder")
+        raise cannot_write(path, "it is a folder", OUTPUT)
     if not os.access(path.parent, os.W_OK):
-        raise cannot_write(path, "its folder may not be written")
-
-
-def cannot_write(path: Path, reason: str) -> Exception:
-    """The error of a place that cannot be written."""
-    return OUTPUT.error(
-        f"{path} cannot be written: {reason}",
-        got=str(path),
-        allowed="a place where this user may write",
-        cures=["choose another file"],
-        place=Place(file=str(path)),
-    )
+        raise cannot_write(path, "its folder may not be written", OUTPUT)

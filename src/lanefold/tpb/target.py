@@ -14,6 +14,7 @@ from lanefold.diagnostics import LanefoldError, Place
 from lanefold.ops import Op
 from lanefold.program import Program
 from lanefold.program.files import MARK, damaged, read_file, to_json
+from lanefold.program.routes import Candidate
 from lanefold.program.saved import describe, op_from, restore, shared_files
 from lanefold.tpb import isa
 from lanefold.tpb.bir.module import ARCH
@@ -21,7 +22,7 @@ from lanefold.tpb.bir.records import BUNDLES_KEY
 from lanefold.tpb.cost import MODELS
 from lanefold.tpb.document import engine_files, function, restored
 from lanefold.tpb.lower import Lowering, check_preference, lower
-from lanefold.tpb.lower.routes import Candidate, routes
+from lanefold.tpb.lower.routes import routes
 
 if TYPE_CHECKING:
     from lanefold.tpb.machine import Machine

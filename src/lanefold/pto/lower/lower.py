@@ -10,6 +10,7 @@ import numpy as np
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
 from lanefold.ops import ArgPool, ArgReduce, Expand, Op, Pool, Reciprocal, Reduce, Softmax, TopK
+from lanefold.program.routes import Candidate, require_preference
 from lanefold.pto.isa import OPERATIONS, Family, Operation
 from lanefold.pto.lower.arg_pool import OPERATIONS as ARG_POOL
 from lanefold.pto.lower.arg_pool import lower_arg_pool
@@ -23,7 +24,7 @@ from lanefold.pto.lower.others import (
     lower_reciprocal,
     lower_top,
 )
-from lanefold.pto.lower.plan import Builder, Candidate, Lowering
+from lanefold.pto.lower.plan import Builder, Lowering
 from lanefold.pto.lower.softmax import lower_softmax
 from lanefold.pto.lower.softmax import operations as softmax_operations
 from lanefold.pto.lower.tiles import OPERATORS, column_types
@@ -64,14 +65,7 @@ def check_preference(prefer: str, place: Place) -> None:
     Raises:
         LanefoldError: for any other word than those of ``PREFERENCES``.
     """
-    if prefer not in PREFERENCES:
-        raise RULE_PREFER.error(
-            f"there is no preference {prefer!r}",
-            got=prefer,
-            allowed=", ".join(PREFERENCES),
-            place=place,
-            cures=["write cost"],
-        )
+    require_preference(prefer, PREFERENCES, RULE_PREFER, place)
 
 
 def lower(

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place, errors
 from lanefold.ops import Op
 from lanefold.program import CostRow
-from lanefold.program.prices import total
 from lanefold.pto import names
 from lanefold.pto.lower.views import View
 from lanefold.pto.program import Compute, Program
@@ -188,21 +187,6 @@ class Lowering:
         if wrong:
             raise LanefoldError([replace(each, place=replace(each.place, node=place.node)) for each in wrong])
         return self
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One way an op could go: its code where it is legal, else what stands against it."""
-
-    name: str
-    code: Lowering | None
-    against: tuple[Diagnostic, ...] = ()
-    chosen: bool = False
-
-    @property
-    def cycles(self) -> tuple[float, float]:
-        """Estimated cycles of the default cost model, least and greatest; (0, 0) where there is no price."""
-        return total(self.code.cost()) if self.code else (0.0, 0.0)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 from lanefold.diagnostics import LanefoldError, Place, Rule
 from lanefold.ops import ArgPool, ArgReduce, Expand, Gather, Iota, Op, Pool, Reciprocal, Reduce, Softmax, TopK
 from lanefold.program.prices import total
+from lanefold.program.routes import require_preference
 from lanefold.tpb import isa
 from lanefold.tpb.lower.arg_pool import lower_arg_pool
 from lanefold.tpb.lower.dims import PARTITIONS, Kept, pieces
@@ -46,14 +47,7 @@ def check_preference(prefer: str, place: Place) -> None:
     Raises:
         LanefoldError: for any other word than those of ``PREFERENCES``.
     """
-    if prefer not in PREFERENCES:
-        raise RULE_PREFER.error(
-            f"there is no preference {prefer!r}",
-            got=prefer,
-            allowed=", ".join(PREFERENCES),
-            place=place,
-            cures=["write cost"],
-        )
+    require_preference(prefer, PREFERENCES, RULE_PREFER, place)
 
 
 def lower(

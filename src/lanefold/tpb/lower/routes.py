@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from lanefold.diagnostics import Diagnostic, LanefoldError, Place
+from lanefold.diagnostics import LanefoldError, Place
 from lanefold.ops import Op, Reduce
-from lanefold.program.prices import total
+from lanefold.program.routes import Candidate
 from lanefold.tpb import isa
 from lanefold.tpb.lower.lower import built, lower
-from lanefold.tpb.lower.plan import Builder, Lowering
+from lanefold.tpb.lower.plan import Builder
 from lanefold.tpb.lower.reduce import lower_cross_lane, lower_free_axis
 
 _REDUCE_WAYS: dict[str, Callable[[Builder, Any], str]] = {
     "free-axis": lower_free_axis,
     "cross-lane": lower_cross_lane,
 }
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One way an op could go: its code where it is legal, else what stands against it."""
-
-    name: str
-    code: Lowering | None
-    against: tuple[Diagnostic, ...] = ()
-    chosen: bool = False
-
-    @property
-    def cycles(self) -> tuple[float, float]:
-        """Estimated cycles of the default cost model, least and greatest; (0, 0) where the route is not legal."""
-        return total(self.code.cost()) if self.code else (0.0, 0.0)
 
 
 def routes(
