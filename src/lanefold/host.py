@@ -1,4 +1,8 @@
-"""Host steps: the parts of a model that no instruction of the leg computes, run by onnxruntime."""
+"""Host steps: the parts of a model that no instruction of the leg computes.
+
+onnxruntime runs them. Where it says itself that it has no kernel for an operator and its types, the reference evaluator
+of the onnx package does, which is slower; the step then says so.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,28 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from lanefold.diagnostics import Place, Rule
+from lanefold.diagnostics import LanefoldError, Place, Rule
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 RULE_RUN = Rule(
     "ONNX-HOST-RUN",
-    "onnxruntime can load and run every part of the model that stays on the host.",
+    "onnxruntime, or the reference evaluator of onnx where it has no kernel, can run every part of the model that "
+    "stays on the host.",
     "onnxruntime: supported operators and types",
 )
+_NO_KERNEL = "NotImplemented"
+"""Name of the exception by which onnxruntime says that it has no kernel for an operator and its types."""
+_EVALUATOR_REFUSALS = (
+    AssertionError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What the evaluator of the onnx package raises for operators and types that it does not have."""
 _BFLOAT16 = "tensor(bfloat16)"
 _BFLOAT16_ELEMENT = 16
 THREADS = min(4, os.cpu_count() or 1)
@@ -42,17 +59,34 @@ class HostStep:
     model_bytes: bytes = field(repr=False)
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    no_kernel: str = field(default="", init=False, compare=False)
+    """After a run by the reference evaluator of onnx: what onnxruntime said that it has no kernel for."""
     _session: Any = field(default=None, init=False, repr=False, compare=False)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run the step; the session is made at the first run and kept.
 
         Raises:
-            LanefoldError: onnxruntime does not take the model or the values.
+            LanefoldError: neither onnxruntime nor the reference evaluator takes the model or the values.
         """
-        if self._session is None:
-            self._session = open_session(self.model_bytes, self.name)
-        return run_session(self._session, self.outputs, dict(zip(self.inputs, inputs, strict=True)), self.name)
+        feeds = dict(zip(self.inputs, inputs, strict=True))
+        try:
+            if self._session is None and not self.no_kernel:
+                self._session = open_session(self.model_bytes, self.name)
+            if self._session is not None:
+                return run_session(self._session, self.outputs, feeds, self.name)
+        except LanefoldError as refused:
+            missing = missing_kernel(refused)
+            results = evaluate(self.model_bytes, self.outputs, feeds) if missing else None
+            if results is None:
+                raise
+            self.no_kernel = missing
+            self.close()
+            return results
+        results = evaluate(self.model_bytes, self.outputs, feeds)
+        if results is None:
+            raise _refused(self.name, "run", RuntimeError(self.no_kernel))
+        return results
 
     def close(self) -> None:
         """Give back the memory of the session; the next run makes a new one."""
@@ -94,6 +128,40 @@ def run_session(session: Any, outputs: Sequence[str], feeds: dict[str, Array], n
         return [_as_value(each) for each in session.run(list(outputs), arrays)]
     except _refusals() as error:
         raise _refused(name, "run", error) from error
+
+
+def missing_kernel(refused: LanefoldError) -> str:
+    """What onnxruntime said that it has no kernel for; empty where it refused for another reason."""
+    error = refused.__cause__
+    return " ".join(str(error).split()) if type(error).__name__ == _NO_KERNEL else ""
+
+
+def evaluate(model_bytes: bytes, outputs: Sequence[str], feeds: dict[str, Array]) -> list[Array] | None:
+    """Outputs by the reference evaluator of the onnx package.
+
+    None where it does not have an operator or a type, or gives other extents than the model declares.
+    """
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    model = onnx.load_from_string(model_bytes)
+    try:
+        with np.errstate(all="ignore"):
+            made = ReferenceEvaluator(model).run(list(outputs), feeds)
+    except _EVALUATOR_REFUSALS:
+        return None
+    results = [_as_value(each) for each in made]
+    declared = {value.name: value.type.tensor_type for value in model.graph.output}
+    fits = all(_as_declared(declared.get(name), each) for name, each in zip(outputs, results, strict=True))
+    return results if fits else None
+
+
+def _as_declared(kind: Any, result: Any) -> bool:
+    """Whether a result has the extents that the model declares, as far as it does."""
+    if kind is None or not kind.HasField("shape") or isinstance(result, list):
+        return True
+    extents = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in kind.shape.dim]
+    return len(extents) == result.ndim and all(n in (None, m) for n, m in zip(extents, result.shape, strict=True))
 
 
 def _refusals() -> tuple[type[Exception], ...]:

@@ -115,6 +115,21 @@ def test_host_steps_take_and_give_bfloat16() -> None:
     assert empty.shape == (0, 3)
 
 
+def test_host_steps_without_a_kernel_say_what_ran_them() -> None:
+    model = one_node_model("Max", (3,), dtype="int16", opset=13)
+    step = HostStep("host_0", model.SerializeToString(), ("x",), ("y",))
+    x = np.array([-7, 0, 32767], np.int16)
+    for _ in range(2):
+        (y,) = step.run([x])
+        assert y.dtype == np.int16
+        np.testing.assert_array_equal(y, x)
+        assert "Could not find an implementation for Max(13)" in step.no_kernel
+    program = plan_model(model, FakeTarget()).program
+    assert not program.without_kernel
+    program.run({"x": x})
+    assert list(program.without_kernel) == [program.steps[0].name]
+
+
 def model_without_rows(model: onnx.ModelProto) -> bytes:
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_value = 0

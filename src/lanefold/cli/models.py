@@ -25,7 +25,7 @@ from lanefold.diagnostics import Place, Rule
 
 if TYPE_CHECKING:
     from lanefold.frontends.onnx import Plan, Verification
-    from lanefold.program import Ledger
+    from lanefold.program import Program
 
 _GREATEST_EXTENT = 1 << 31
 _OF_MODELS = ("target", "opcodes", "numerics", "prefer", "strict", "shape", "seed")
@@ -141,9 +141,9 @@ def run(
     if output is not None:
         write_arrays(output, outputs)
     if as_json:
-        print_json(_run_document(outputs, program.ledger, outcome))
+        print_json(_run_document(outputs, program, outcome))
     else:
-        _show_run(outputs, program.ledger, outcome, inputs, seed, output)
+        _show_run(outputs, program, outcome, inputs, seed, output)
     raise typer.Exit(FINDINGS if outcome is not None and not outcome.ok else DONE)
 
 
@@ -230,10 +230,11 @@ def _candidate(piece: str, candidate: Any) -> dict[str, Any]:
     }
 
 
-def _run_document(outputs: dict[str, Any], ledger: Ledger, outcome: Verification | None) -> dict[str, Any]:
+def _run_document(outputs: dict[str, Any], program: Program, outcome: Verification | None) -> dict[str, Any]:
     return {
         "outputs": {name: _described(value) for name, value in outputs.items()},
-        "counted": {row.node: dict(row.counted) for row in ledger if row.counted},
+        "counted": {row.node: dict(row.counted) for row in program.ledger if row.counted},
+        "without_kernel": program.without_kernel,
         "verification": None if outcome is None else outcome.to_dict(),
     }
 
@@ -253,7 +254,7 @@ def _shown(value: Any) -> str:
 
 def _show_run(
     outputs: dict[str, Any],
-    ledger: Ledger,
+    program: Program,
     outcome: Verification | None,
     inputs: Path | None,
     seed: int,
@@ -265,8 +266,9 @@ def _show_run(
     lines: list[Any] = [f"inputs: {inputs if inputs else f'random, seed {seed}'}"]
     for name, value in outputs.items():
         lines.append(f"output {name}: {_shown(value)}")
-    lines.append(counter_line(ledger.counted))
-    lines += [f"  {row.node}: {counter_text(dict(row.counted))}" for row in ledger if row.counted]
+    lines.append(counter_line(program.ledger.counted))
+    lines += [f"  {row.node}: {counter_text(dict(row.counted))}" for row in program.ledger if row.counted]
+    lines += [f"{step} ran in the reference evaluator of onnx: {said}" for step, said in program.without_kernel.items()]
     if outcome is not None:
         lines += difference_parts(outcome)
         lines.append(f"verification {'passed' if outcome.ok else 'FAILED'}: {outcome.line}")

@@ -186,10 +186,18 @@ class Program:
         """The steps that the leg computes."""
         return tuple(step for step in self.steps if isinstance(step, LegStep))
 
+    @property
+    def without_kernel(self) -> dict[str, str]:
+        """Host steps that the reference evaluator of onnx has run, and what onnxruntime has no kernel for in each."""
+        return {step.name: step.no_kernel for step in self.steps if isinstance(step, HostStep) and step.no_kernel}
+
     def run(
         self, feeds: Mapping[str, Array], observe: Observer | None = None, *, count: bool = False
     ) -> dict[str, Array]:
         """Runs the program: leg steps by their instructions, host steps by onnxruntime.
+
+        A host step for which onnxruntime has no kernel is run by the reference evaluator of onnx; ``without_kernel``
+        names it afterwards.
 
         Args:
             feeds: input arrays by name, shapes and types as in ``inputs``.
