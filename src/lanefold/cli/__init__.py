@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -11,6 +13,7 @@ import typer
 from lanefold.cli import models, streams, sweeps, tables
 from lanefold.cli.common import DONE, FINDINGS, USAGE, print_findings, print_json
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
+from lanefold.program.files import said
 
 app = typer.Typer(
     name="lanefold",
@@ -34,6 +37,9 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 _USAGE = Rule(
     "CLI-USAGE", "A command is given the arguments and options that its --help lists.", "Command line", usage=True
 )
+_PRINT = Rule("CLI-PRINT", "Answers are printed to standard output.", "Command line", usage=True)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What the system says of an output that takes no more."""
 _UsageError: Any = typer.BadParameter.__base__
 """What the option parser raises for arguments and options that it cannot take."""
 
@@ -85,3 +91,26 @@ def main() -> None:
         sys.exit(USAGE if error.usage else FINDINGS)
     except BrokenPipeError:
         sys.exit(DONE)
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        _drop_output()
+        print_findings([_unwritten(error)])
+        sys.exit(USAGE)
+
+
+def _drop_output() -> None:
+    """Sends what is still to be printed nowhere, so that leaving does not try it again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _unwritten(error: OSError) -> Diagnostic:
+    """The finding for an answer that cannot be printed."""
+    return _PRINT.finding(
+        f"the answer cannot be printed: {said(error)}",
+        got="standard output that takes no more",
+        allowed="a terminal, a pipe, or a file with room",
+        cures=["make room, or send the answer elsewhere"],
+    )

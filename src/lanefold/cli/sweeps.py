@@ -68,7 +68,10 @@ def sweep(
 
     lines: list[Any] = [_summary(table)]
     refused = Counter((each["finding"]["code"], each["finding"]["message"]) for each in table.refusals)
-    lines += [f"no price for {count} groups: {code}, {message}" for (code, message), count in refused.items()]
+    lines += [
+        f"no price for {count} group{'s' * (count != 1)}: {code}, {message}"
+        for (code, message), count in refused.items()
+    ]
     if best:
         right = ("rows", "columns", "value", "cycles")
         columns = ("op", "dtype", "target", "model", "rows", "columns", "value", "cycles", "settings", "validity")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.frontends.streams import PTO_SUFFIX, TEXT_SUFFIXES, read_module, read_stream, read_text
+from lanefold.frontends.streams import PTO_SUFFIX, TEXT_SUFFIXES, is_folder, read_module, read_stream, read_text
 from lanefold.targets import TARGETS, TargetRow, load
 from lanefold.targets import target as find_target
 
@@ -53,7 +54,7 @@ def price_file(
     Raises:
         LanefoldError: if the file cannot be read, or there is no such model for the target.
     """
-    if path.suffix in STREAM_SUFFIXES and not path.is_dir():
+    if path.suffix in STREAM_SUFFIXES and not is_folder(path):
         return _stream(path, model, generation, target, opcodes)
     if opcodes is not None:
         raise _FILE.error(
@@ -63,7 +64,7 @@ def price_file(
             place=Place(file=str(path)),
             cures=["leave --opcodes out"],
         )
-    if path.is_dir():
+    if is_folder(path):
         program = load(path)
         _agree(path, "program", program.target.name, target, generation)
         return program.cost(model)
@@ -72,7 +73,7 @@ def price_file(
     if path.suffix == PTO_SUFFIX:
         return _tiles(path, model, generation, target, parameters or {})
     raise _FILE.error(
-        f"{path} has no price" if path.exists() else f"{path} does not exist",
+        f"{path} has no price" if os.path.lexists(path) else f"{path} does not exist",
         got=path.suffix or "no suffix",
         allowed=f".json, {', '.join(STREAM_SUFFIXES)}, .pto, or a folder",
         place=Place(file=str(path)),

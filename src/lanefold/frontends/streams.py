@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _FILE = Rule(
     "STREAM-FILE",
-    "A program of bundles is BIR JSON (.json), a stream of 64-byte bundles (.bin) or assembly text (.s).",
+    "A program of bundles is BIR JSON (.json), a stream of 64-byte bundles (.bin) or assembly text (.s); "
+    "tile programs are PTO texts (.pto).",
     "Program files",
     usage=True,
 )
@@ -37,7 +38,8 @@ _INDEX = Rule(
 )
 _MEMORY = Rule(
     "STREAM-MEMORY",
-    "Memory is given as arrays named sbuf and psum, of 128 partitions and at most the bytes a partition has.",
+    "Memory is given as arrays of numbers named sbuf and psum, of up to 128 partitions and at most the bytes that a "
+    "partition has.",
     "Machine memory",
     usage=True,
 )
@@ -45,7 +47,17 @@ _MEMORY = Rule(
 TEXT_SUFFIXES = (".s", ".asm", ".txt")
 PTO_SUFFIX = ".pto"
 _BUNDLE_DIGITS = 128
+_MOST_INDEX_DIGITS = 100
+"""Longer indices are beyond any file, and beyond what is read as a number."""
 _HEX = re.compile(r"[0-9a-fA-F\s]+")
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path names a folder; one that no file system takes names none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def read_text(path: str | Path) -> str:
@@ -62,8 +74,17 @@ def read_text(path: str | Path) -> str:
             got=f"byte 0x{error.object[error.start]:02X}",
             allowed="UTF-8 text",
             place=Place(file=str(path), offset=error.start),
-            cures=["read a stream as .bin"],
+            cures=[_cure_of_bytes(Path(path))],
         ) from None
+
+
+def _cure_of_bytes(path: Path) -> str:
+    """What to do about bytes where a text is wanted."""
+    if path.suffix == PTO_SUFFIX:
+        return "save the PTO text as UTF-8"
+    if path.suffix in TEXT_SUFFIXES:
+        return f"save the text as UTF-8, or name a stream {path.with_suffix('.bin').name}"
+    return f"print a stream as text by `lanefold disasm {path}`"
 
 
 def assembled(path: str | Path, generation: str | None, opcodes: str | None) -> Stream:
@@ -90,7 +111,7 @@ def _read(path: str | Path) -> bytes:
             got=str(path),
             allowed="a readable file, or hexadecimal digits where a command takes them",
             place=Place(file=str(path)),
-            cures=[f"give {inside}" if inside.is_file() else "check the path"],
+            cures=[f"give {inside}" if is_folder(Path(path)) and inside.is_file() else "check the path"],
         ) from None
 
 
@@ -168,7 +189,9 @@ def _decoded(data: bytes, generation: str | None, opcodes: str | None) -> tuple[
 def split_index(source: str) -> tuple[str, int]:
     """``FILE:INDEX`` taken apart; the index is 0 where none is given."""
     name, colon, index = source.rpartition(":")
-    return (name, int(index)) if colon and index.isdigit() else (source, 0)
+    if not colon or not index.isascii() or not index.isdigit():
+        return source, 0
+    return name, int(index) if len(index) <= _MOST_INDEX_DIGITS else 10**_MOST_INDEX_DIGITS
 
 
 def one_bundle(stream: Stream, index: int, source: str) -> Bundle:
@@ -181,7 +204,7 @@ def one_bundle(stream: Stream, index: int, source: str) -> Bundle:
         raise _INDEX.error(
             f"{source} has {len(stream)} bundle{'s' * (len(stream) != 1)}, none of index {index}",
             got=index,
-            allowed=f"0 to {len(stream) - 1}" if len(stream) else "the stream is empty",
+            allowed=f"0 to {len(stream) - 1}" if len(stream) else "no index, the stream is empty",
             place=Place(file=source),
             cures=[f"write {source}:0" if len(stream) else "give a stream with bundles"],
         )
@@ -207,7 +230,7 @@ def check_file(
     Raises:
         LanefoldError: if the file cannot be read, or an argument does not go with its kind.
     """
-    if path.is_dir() or path.suffix == PTO_SUFFIX:
+    if is_folder(path) or path.suffix == PTO_SUFFIX:
         return _check_target(path, generation, opcodes, target, parameters)
     if target or parameters:
         generation = _generation_of(path, generation, target, parameters)
@@ -241,7 +264,7 @@ def _check_target(
     path: Path, generation: str | None, opcodes: str | None, target: str, parameters: Mapping[str, int] | None
 ) -> tuple[list[Diagnostic], dict[str, Any]]:
     """Findings on a saved program or on a PTO text, whose target says what is legal."""
-    saved = path.is_dir()
+    saved = is_folder(path)
     given: dict[str, object] = {"--generation": generation, "--opcodes": opcodes}
     if saved:
         given |= {"--target": target, "--parameter": parameters}
@@ -309,15 +332,22 @@ def load_memory(machine: Machine, arrays: dict[str, Any], source: str) -> None:
     for name, value in arrays.items():
         memory = {"sbuf": machine.sbuf, "psum": machine.psum}.get(name)
         given = np.ascontiguousarray(value)
-        fits = memory is not None and given.ndim == 2 and given.shape[0] <= len(memory)
+        fits = memory is not None and given.ndim == 2 and given.shape[0] <= len(memory) and _is_plain(given.dtype)
+        given = given.astype(given.dtype.newbyteorder("<"), copy=False)  # the byte order of the machine
         data = given.view(np.uint8) if fits else given
         if memory is None or not fits or data.shape[1] > memory.shape[1]:
             raise _MEMORY.error(
                 f"array {name!r} is {given.dtype} {list(given.shape)}",
                 got=f"{name}: {given.dtype} {list(given.shape)}",
-                allowed=f"sbuf: up to 128 × {machine.sbuf.shape[1]} bytes; psum: up to 128 × {machine.psum.shape[1]}",
+                allowed=f"numbers; sbuf: up to 128 × {machine.sbuf.shape[1]} bytes; "
+                f"psum: up to 128 × {machine.psum.shape[1]}",
                 place=Place(file=source, operand=name),
                 cures=["save the arrays as uint8 of shape (128, bytes per partition)"],
             )
         memory[: data.shape[0], : data.shape[1]] = data
         machine.mark_written("SB" if name == "sbuf" else "PSUM", 0, data.shape[0], 0, data.shape[1])
+
+
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are numbers of 1 to 8 bytes; those of types that .npz has no name for come as bare bytes."""
+    return dtype.itemsize <= 8 and (dtype.kind in "biuf" or (dtype.kind == "V" and dtype.names is None))

@@ -217,8 +217,8 @@ def _access(operand: Operand, allocations: Mapping[str, Any], place: Place) -> A
     if not isinstance(operand, PhysicalAp) or operand.dynamic_ap_info:
         kind = "dynamic physical_ap" if isinstance(operand, PhysicalAp) else operand.kind
         raise _KIND.error(
-            f"an operand is {with_article(kind)}",
-            got=kind,
+            f"an operand is {with_article(kind)}" if kind else "an operand has an empty kind",
+            got=kind or "an empty text",
             allowed="physical_ap, register_ap",
             place=place,
             cures=["let the compiler's address lowering turn it into a physical_ap or register_ap first"],
