@@ -24,6 +24,9 @@ EXPECTED = {
     "light_zfnet512": (3, 1, 6),
 }
 
+LIGHTEST = tuple(name for name in EXPECTED if name not in ("light_bvlc_alexnet", "light_vgg19", "light_zfnet512"))
+"""Networks whose weights are small; the heavy ones run on the real targets and are only divided here."""
+
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_division(name: str, light_models: dict[str, Path], target: FakeTarget) -> None:
@@ -42,7 +45,7 @@ def test_division(name: str, light_models: dict[str, Path], target: FakeTarget) 
     assert plan.findings == ()
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", LIGHTEST)
 def test_run_and_verify(name: str, light_models: dict[str, Path], target: FakeTarget) -> None:
     program = compile_model(light_models[name], target)
     result = verify(light_models[name], program, random_inputs(light_models[name], 1))

@@ -25,7 +25,7 @@ from lanefold.program import LegStep
 from lanefold.targets import target
 
 SEED = int(os.environ.get("LANEFOLD_RANDOM_SEED", "20261201"))
-MODELS = int(os.environ.get("LANEFOLD_RANDOM_MODELS", "2000"))
+MODELS = int(os.environ.get("LANEFOLD_RANDOM_MODELS", "1000"))
 PARTS = 8
 TPB, PTO = ("trn1", "trn2", "trn3"), ("cpu", "a2a3", "a5")
 READINGS: dict[str, tuple[dict[str, str], ...]] = {

@@ -173,7 +173,7 @@ def random_questions(count: int, ops: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def test_stream_model_is_a_walk_over_its_sequence() -> None:
-    for asked in random_questions(500, OPS):
+    for asked in random_questions(250, OPS):
         found = cost(**asked, model="stream")
         assert found.sequence is not None
         steps = [[node[0], *node[1:-1]] for node in unrolled(found.sequence.to_list())]
