@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -255,7 +255,7 @@ class Program:
             LanefoldError: if the target has no such model.
         """
         model = arguments.text("cost", "model", model, self.target.cost_models)
-        rows = tuple(row for step in self.leg_steps for row in step.code.cost(model))
+        rows = tuple(row for step in self.leg_steps for row in _named(step, step.code.cost(model)))
         if rows or model in ("", *self.target.cost_models):
             chosen = rows[0].model if rows else model or self.target.cost_models[0]
             return ProgramCost(rows, chosen, self.target.name)
@@ -290,6 +290,14 @@ class Program:
             LanefoldError: if the folder cannot be written or is taken by something else.
         """
         return write_folder(path, sealed(self.target.files(self)))
+
+
+def _named(step: LegStep, rows: Sequence[CostRow]) -> list[CostRow]:
+    """The rows of a step; those that know their operation alone are named after the step, as others are."""
+    return [
+        row if row.node else replace(row, node=step.node, instruction=f"{step.name}.{number} {row.instruction}")
+        for number, row in enumerate(rows)
+    ]
 
 
 def check_feeds(inputs: Sequence[TensorInfo], feeds: Mapping[str, Array]) -> dict[str, Array]:

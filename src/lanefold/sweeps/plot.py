@@ -74,9 +74,9 @@ def _says(part: Part, at: int) -> str:
     number = "cycles unknown"
     if not np.isnan(cycles):
         number = f"{number_text(cycles)} cycles, {number_text(cycles / (valid_rows * valid_cols))} per element"
-    tile = "" if (rows, cols) == (valid_rows, valid_cols) else f" in a tile of {rows} x {cols}"
+    tile = "" if (rows, cols) == (valid_rows, valid_cols) else f" in a tile of {rows} × {cols}"
     rule = part.found.rules[int(part.found.rule[at])]
-    words = [f"{valid_rows} x {valid_cols}{tile}", number, VALIDITIES[int(part.found.validity[at])]]
+    words = [f"{valid_rows} × {valid_cols}{tile}", number, VALIDITIES[int(part.found.validity[at])]]
     return "; ".join([*words, f"not legal: {rule}"] if rule else words)
 
 
@@ -111,9 +111,9 @@ def _facts(best: Best) -> dict[str, str]:
     row = best.row
     if row is None:
         return {"best shape": "none", "cycles": "", "per element": "", "validity": f"{best.unknown:,} unknown"}
-    shape = f"{row['valid_rows']} x {row['valid_cols']}"
+    shape = f"{row['valid_rows']} × {row['valid_cols']}"
     if (row["rows"], row["cols"]) != (row["valid_rows"], row["valid_cols"]):
-        shape += f" in {row['rows']} x {row['cols']}"
+        shape += f" in {row['rows']} × {row['cols']}"
     numbers = {name: number_text(float(str(row[name]))) for name in ("cycles", "cycles_per_element")}
     spread = "" if row["cycles_low"] is None else f" ({_cycles(row, 'low')} to {_cycles(row, 'high')})"
     if row["cycles_low"] == row["cycles_high"]:

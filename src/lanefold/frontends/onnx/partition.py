@@ -168,7 +168,7 @@ def _settled(model: Model, target: Target, pieces: Iterable[Piece], prefer: str)
 
 def _lowered_piece(model: Model, target: Target, piece: LegPiece, prefer: str) -> Code | OnHost:
     try:
-        return target.lower(piece.op, model.place(piece.node), prefer)
+        return target.lower(piece.op, replace(model.place(piece.node), instruction=piece.part), prefer)
     except LanefoldError as error:
         if error.usage:
             raise

@@ -41,6 +41,11 @@ class LegPiece:
     otherwise: tuple[LegPiece | HostPiece, ...] = ()
 
     @property
+    def part(self) -> str:
+        """Its name, if it is a part of its node alone; else empty."""
+        return self.name if self.name != self.node.name else ""
+
+    @property
     def result_dtypes(self) -> tuple[str, ...]:
         """Type names of the outputs, in order."""
         if isinstance(self.op, TopK | ArgPool):

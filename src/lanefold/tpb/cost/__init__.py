@@ -84,7 +84,7 @@ def price(instruction: Instruction, generation: isa.Generation, model: str = "")
         high=start + high,
         clock_ghz=timing.CLOCK_GHZ[generation][engine],
         model=chosen,
-        rule=f"{start} + max({timing.MINIMUM_INTERVAL}, {row.rule(sizes)})" + (" x 2 (port)" if factor == 2 else ""),
+        rule=f"{start} + max({timing.MINIMUM_INTERVAL}, {row.rule(sizes)})" + (" × 2 (port)" if factor == 2 else ""),
         bound=_bound(start, work[1] * factor, factor),
         validity=PUBLISHED if row.published else UNPUBLISHED,
         node=instruction.node,

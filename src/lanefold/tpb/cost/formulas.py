@@ -76,10 +76,10 @@ _SERIAL, _START, _INTERVAL = timing.CROSS_LANE_SERIAL, timing.GPSIMD_START, timi
 _POOL = Formula(lambda s: s.elements, lambda s: f"{s.elements} elements read", published=False)
 _REDUCE = Formula(lambda s: s.elements, lambda s: f"{s.elements}")
 _PAIRS = Formula(_paired, lambda s: f"{s.elements} / 2 (bfloat16 pairs)")
-_TRANSPOSED = Formula(lambda s: 2 * s.elements, lambda s: f"2 x {s.elements} (transposed)", published=False)
+_TRANSPOSED = Formula(lambda s: 2 * s.elements, lambda s: f"2 × {s.elements} (transposed)", published=False)
 _CROSS_LANE = Formula(
     lambda s: s.elements,
-    lambda s: f"{s.elements} to {_SERIAL} x {s.elements}",
+    lambda s: f"{s.elements} to {_SERIAL} × {s.elements}",
     lambda s: _SERIAL * s.elements,
     _START,
     published=False,
@@ -90,12 +90,12 @@ _OTHERS: dict[str, Formula] = {
     "MatchReplace": _REDUCE,
     "MaxIndex": Formula(lambda s: s.elements + _INTERVAL, lambda s: f"{s.elements} + {_INTERVAL} (two bundles)"),
     "Reciprocal": Formula(
-        lambda s: timing.RECIPROCAL_CYCLES * s.elements, lambda s: f"{timing.RECIPROCAL_CYCLES} x {s.elements}"
+        lambda s: timing.RECIPROCAL_CYCLES * s.elements, lambda s: f"{timing.RECIPROCAL_CYCLES} × {s.elements}"
     ),
     "Iota": Formula(lambda s: s.elements, lambda s: f"{s.elements}", start=_START),
     "Gather": Formula(
         lambda s: _chunks(s) * (2 * _START + _chunk(s) + s.indices),
-        lambda s: f"{_chunks(s)} x (2 x {_START} + {_chunk(s)} + {s.indices})",
+        lambda s: f"{_chunks(s)} × (2 × {_START} + {_chunk(s)} + {s.indices})",
         published=False,
         starts_within=True,
     ),

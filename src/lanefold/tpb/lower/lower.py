@@ -128,7 +128,7 @@ def built(op: Op, way: _Way, place: Place, generation: isa.Generation, opcodes: 
     Raises:
         LanefoldError: where the way is not legal for the op.
     """
-    builder = Builder(generation, place.node)
+    builder = Builder(generation, place.node, place.instruction)
     route = way(builder, op)
     return Lowering(
         op, route, tuple(builder.items), dict(builder.tensors), generation, opcodes, "; ".join(builder.notes)

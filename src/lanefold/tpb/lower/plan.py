@@ -210,10 +210,12 @@ class Builder:
     Args:
         generation: generation lowered for.
         node: source node, carried by every instruction.
+        piece: name of the part of the node that is lowered, where it was taken apart; instructions are named after it.
     """
 
     generation: isa.Generation
     node: str = ""
+    piece: str = ""
     items: list[Item] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -245,7 +247,7 @@ class Builder:
         self, opcode: str, ins: Sequence[Access], outs: Sequence[Access], engine: str, **attributes: object
     ) -> None:
         """Appends an instruction."""
-        name = f"{self.node or 'op'}.{self._count}"
+        name = f"{self.piece or self.node or 'op'}.{self._count}"
         self._count += 1
         self.items.append(Instruction(opcode, tuple(ins), tuple(outs), attributes, engine, name, self.node))
 
