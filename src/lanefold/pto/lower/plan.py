@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lanefold.diagnostics import Diagnostic, LanefoldError, Place, errors
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, errors, number_of
 from lanefold.ops import Op
 from lanefold.program import CostRow
 from lanefold.pto import names
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from lanefold.pto.target import PtoMachine
 
 Array = npt.NDArray[Any]
+
+_PART = 1 << 24
+"""Elements of the largest array that one run of a tile program is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,17 @@ class Stage:
         """How often the program runs."""
         return max(view.tiles for view in self.views.values())
 
+    def parts(self) -> Iterator[dict[str, View]]:
+        """The views in parts of a few tiles, outermost walk first.
+
+        Windows that overlap are copied for a run, and all copies of a map may be thousands of times the map.
+        """
+        walk = max((view.shape[0] for view in self.views.values() if view.tiles > 1), default=1)
+        largest = max(1, *(prod(view.shape) for view in self.views.values()))
+        step = max(1, walk * _PART // largest)
+        for start in range(0, walk, step):
+            yield {name: view.part(start, start + step) for name, view in self.views.items()}
+
     @cached_property
     def computes(self) -> tuple[Compute, ...]:
         """The operations of the program."""
@@ -86,6 +101,10 @@ class Lowering:
     def route(self) -> str:
         """The operations, in order of first use."""
         return " + ".join(dict.fromkeys(each.op for stage in self.stages for each in stage.computes))
+
+    def __repr__(self) -> str:
+        size = f"{number_of(self.bundles, 'tile operation')}, {self.target}"
+        return f"<Lowering of {type(self.op).__name__} by {self.route}: {size}>"
 
     @property
     def accumulators(self) -> tuple[str, ...]:
@@ -163,17 +182,16 @@ class Lowering:
             flat[f"in{index}"] = np.ascontiguousarray(value).reshape(-1)
         counted: dict[str, int] = {}
         for stage in self.stages:
-            inputs_of = {
-                name: stage.views[name].blocks(flat[stage.views[name].tensor]) for name in stage.program.inputs
-            }
-            made = stage.program.run(inputs_of, target=self.target, numerics=self.numerics, count=count)
-            for name, values in made.outputs.items():
-                view = stage.views[name]
-                view.of(flat[view.tensor])[...] = values.reshape(view.shape)
+            for views in stage.parts():
+                arrays = {name: views[name].blocks(flat[views[name].tensor]) for name in stage.program.inputs}
+                made = stage.program.run(arrays, target=self.target, numerics=self.numerics, count=count)
+                for name, values in made.outputs.items():
+                    view = views[name]
+                    view.of(flat[view.tensor])[...] = values.reshape(view.shape)
+                for counter, amount in made.counters.items():
+                    counted[counter] = counted.get(counter, 0) + amount
             if count == machine.count:
                 machine.done(stage)
-            for counter, amount in made.counters.items():
-                counted[counter] = counted.get(counter, 0) + amount
         results = [flat[name].reshape(self.op.output_shape) for name in sorted(flat) if name.startswith("out")]
         return results, counted
 

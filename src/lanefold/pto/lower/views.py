@@ -71,6 +71,13 @@ class View:
         """The view with so many of its row axes, the outermost ones, walking the tiles instead."""
         return replace(self, row_axes=self.row_axes - axes)
 
+    def part(self, start: int, stop: int) -> View:
+        """The tiles from one place of the outermost walk to another; the view itself where there is one tile."""
+        if not self._first:
+            return self
+        shape = (min(stop, self.shape[0]) - start, *self.shape[1:])
+        return replace(self, shape=shape, offset=self.offset + start * self.strides[0])
+
     def of(self, flat: Array) -> Array:
         """The elements of a flat array that the view walks, without a copy."""
         strides = tuple(step * flat.itemsize for step in self.strides)
