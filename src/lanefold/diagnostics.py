@@ -10,6 +10,11 @@ from types import MappingProxyType
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
+def number_of(number: int, noun: str) -> str:
+    """A number of things, in the singular where it is one."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 class Severity(StrEnum):
     """How much a finding weighs: errors stop a program, warnings and infos do not."""
 

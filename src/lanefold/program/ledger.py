@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from lanefold import arguments
-from lanefold.diagnostics import Rule
+from lanefold.diagnostics import Rule, number_of
 from lanefold.numerics.dtypes import nearest_names
 from lanefold.program.prices import known
 
@@ -23,11 +23,6 @@ def with_more(name: str, known: int, more: int) -> int:
 
 DISPOSITIONS = ("emitted", "rewritten", "host", "refused")
 """What can become of a node: instructions of its own, instructions after a rewrite, host code, or nothing."""
-
-
-def number_of(number: int, noun: str) -> str:
-    """A number of things, in the singular where it is one."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +157,8 @@ class Ledger(Sequence[LedgerRow]):
         return self.to_text()
 
     def __repr__(self) -> str:
-        return f"<Ledger of {number_of(len(self.rows), 'node')}: {self.counts}>"
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
+        return f"<Ledger of {number_of(len(self.rows), 'node')}: {counts}>"
 
     def to_dict(self) -> dict[str, object]:
         """Rows and totals as plain data."""

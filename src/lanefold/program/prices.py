@@ -155,6 +155,9 @@ class ProgramCost:
     def __str__(self) -> str:
         return _line(self)
 
+    def __repr__(self) -> str:
+        return f"<ProgramCost of {_instructions(len(self.rows))}, {_line(self)}>"
+
     def to_dict(self) -> dict[str, object]:
         """Rows and totals as plain data."""
         return {

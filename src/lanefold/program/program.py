@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from lanefold import arguments
-from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule, number_of
 from lanefold.host import HostStep
 from lanefold.ops import Op
 from lanefold.program.files import sealed, write_folder
 from lanefold.program.indices import COUNTER, outside, warn
 from lanefold.program.ledger import Ledger, with_more
-from lanefold.program.prices import CostRow, ProgramCost
+from lanefold.program.prices import CostRow, ProgramCost, cycles_text
 
 if TYPE_CHECKING:
     from lanefold.program.timeline import Timeline
@@ -45,6 +45,10 @@ class TensorInfo:
     name: str
     shape: tuple[int, ...]
     dtype: str
+
+    def __str__(self) -> str:
+        extents = "×".join("?" if extent < 0 else str(extent) for extent in self.shape)
+        return f"{self.name} {self.dtype} {extents or 'scalar'}"
 
 
 class Code(Protocol):
@@ -156,6 +160,9 @@ class LegStep:
     outputs: tuple[str, ...]
     node: str = ""
 
+    def __repr__(self) -> str:
+        return f"<LegStep {self.name}: {', '.join(self.inputs)} → {', '.join(self.outputs)}, {self.code!r}>"
+
 
 Step = LegStep | HostStep
 Observer = Callable[[Step, Sequence[Array], Sequence[Array]], None]
@@ -190,6 +197,32 @@ class Program:
     def without_kernel(self) -> dict[str, str]:
         """Host steps that the reference evaluator of onnx has run, and what onnxruntime has no kernel for in each."""
         return {step.name: step.no_kernel for step in self.steps if isinstance(step, HostStep) and step.no_kernel}
+
+    @property
+    def _size(self) -> str:
+        words = [number_of(self.ledger.bundles, "bundle" if self.ledger.bytes else "instruction")]
+        return ", ".join([*words, *([f"{self.ledger.bytes:,} bytes"] if self.ledger.bytes else [])])
+
+    def __str__(self) -> str:
+        readings = ", ".join(f"{name} {value}" for name, value in self.target.readings.items())
+        host = len(self.steps) - len(self.leg_steps)
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.ledger.counts.items())
+        ends = (", ".join(map(str, infos)) or "none" for infos in (self.inputs, self.outputs))
+        leg = number_of(len(self.leg_steps), "leg step")
+        if self.leg_steps:
+            leg += f" of {self._size}, {cycles_text(self.ledger.cycles)} cycles"
+        return "\n".join(
+            [
+                f"program {self.name or 'without a name'} for {self.target.name}; readings: {readings}",
+                f"{number_of(len(self.ledger), 'node')}: {counts}",
+                f"{leg}; {number_of(host, 'host step')}",
+                " → ".join(ends),
+            ]
+        )
+
+    def __repr__(self) -> str:
+        name = f" {self.name}" if self.name else ""
+        return f"<Program{name} for {self.target.name}: {number_of(len(self.ledger), 'node')}, {self._size}>"
 
     def run(
         self, feeds: Mapping[str, Array], observe: Observer | None = None, *, count: bool = False

@@ -167,6 +167,9 @@ class Timeline:
         )
         return f"timeline: {total} ({'; '.join([*words, *tracks])})"
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def to_dict(self) -> dict[str, object]:
         """Everything as plain data."""
         return {

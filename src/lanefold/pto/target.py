@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from lanefold.diagnostics import LanefoldError, Place
+from lanefold.diagnostics import LanefoldError, Place, number_of
 from lanefold.ops import Op
 from lanefold.program import Program
 from lanefold.program.files import MARK, damaged, read_file, to_json
@@ -34,6 +34,11 @@ class PtoMachine:
     operations: dict[str, int] = field(default_factory=dict)
     count: bool = False
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+
+    def __repr__(self) -> str:
+        seen = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in self.counters.items() if count)
+        ran = number_of(sum(self.operations.values()), "tile operation")
+        return f"<PtoMachine {self.target}, numerics {self.numerics}, {ran}; counted: {seen or 'nothing unusual'}>"
 
     def note(self, op: Op, inputs: Sequence[Array], result: Array, counted: Mapping[str, int]) -> None:
         """Adds what an op passed over to the counters, if counting is on.

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from lanefold.diagnostics import number_of
 from lanefold.program import Ledger, LedgerRow, Program, ProgramCost
-from lanefold.program.ledger import number_of
 from lanefold.program.prices import CostRow, cycles_text, terms_text, time_text, total
 
 if TYPE_CHECKING:

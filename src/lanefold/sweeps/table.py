@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanefold.arguments import shown
-from lanefold.diagnostics import Rule, errors
+from lanefold.diagnostics import Rule, errors, number_of
 from lanefold.sweeps.axes import Shapes
 from lanefold.sweeps.group import BOUNDS, UNKNOWN, VALIDITIES, Evaluated, Group, Shape
 from lanefold.sweeps.space import Chunk, Space
@@ -38,6 +38,7 @@ TAIL = (
 )
 
 Column = npt.NDArray[Any]
+_FEW = 8
 
 
 def column_name(key: str) -> str:
@@ -158,6 +159,21 @@ class SweepTable:
 
     def __len__(self) -> int:
         return self.counts["rows"]
+
+    def __str__(self) -> str:
+        counts = self.counts
+        lines = [f"sweep: {number_of(counts['configurations'], 'configuration')}, {number_of(counts['rows'], 'row')}"]
+        for name in ("skipped", "unknown", "not_legal"):
+            lines[0] += f", {counts[name]:,} {name.replace('_', ' ')}" if counts[name] else ""
+        groups = self.space.groups
+        lines += [f"{each.op} {each.dtype} on {each.target}, model {each.model}" for each in groups[:_FEW]]
+        more = len(groups) - _FEW
+        return "\n".join([*lines, *([f"and {number_of(more, 'group')} more"] if more > 0 else [])])
+
+    def __repr__(self) -> str:
+        counts = self.counts
+        groups = number_of(len(self.space.groups), "group")
+        return f"<SweepTable of {number_of(counts['rows'], 'row')} in {groups}, {len(self.columns)} columns>"
 
     def part(self, chunk: Chunk, found: Evaluated) -> Part:
         """The rows of a chunk, as the sweep wants unknown ones treated."""

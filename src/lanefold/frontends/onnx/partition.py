@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import onnx
 from onnx import helper
 
-from lanefold.diagnostics import Diagnostic, LanefoldError
+from lanefold.diagnostics import Diagnostic, LanefoldError, number_of
 from lanefold.frontends.onnx import rules
 from lanefold.frontends.onnx.casts import other_forms
 from lanefold.frontends.onnx.decompose import decompose
@@ -29,6 +29,12 @@ class Plan:
     program: Program
     model: Model
     findings: tuple[Diagnostic, ...]
+
+    def __str__(self) -> str:
+        return f"{self.program}\n{number_of(len(self.findings), 'finding')}"
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.program!r}, {number_of(len(self.findings), 'finding')}>"
 
 
 @dataclass

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from lanefold.diagnostics import Diagnostic, LanefoldError, Place
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, number_of
 from lanefold.frontends.onnx import rules
 from lanefold.frontends.onnx.edges import Array, dtype_name, fix, is_known, open_extents, set_shapes
 from lanefold.frontends.onnx.examples import dims_text, examples
@@ -64,6 +64,9 @@ class Model:
     opset: int
     nodes: tuple[Node, ...]
     findings: list[Diagnostic] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<Model {self.source}: {number_of(len(self.nodes), 'node')}, opset {self.opset}>"
 
     @cached_property
     def types(self) -> dict[str, onnx.TypeProto]:

@@ -57,6 +57,13 @@ class Verification:
             "causes": {name: {"cells": cells, "meaning": CAUSES[name]} for name, cells in self.causes.items()},
         }
 
+    def __str__(self) -> str:
+        wrong = [f"{row.node} ({row.kind}): {row.got} for {row.wanted}" for row in self.rows if not row.ok]
+        return "\n".join([f"verification {'passed' if self.ok else 'FAILED'}: {self.line}", *wrong])
+
+    def __repr__(self) -> str:
+        return f"<Verification {'passed' if self.ok else 'FAILED'}: {self.line}>"
+
     @property
     def line(self) -> str:
         """The outcome in one line."""

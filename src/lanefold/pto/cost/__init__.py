@@ -90,6 +90,9 @@ class Cost:
         number = f"{self.cycles:,.0f} cycles, {self.us:.3f} µs at {self.frequency_mhz:g} MHz"
         return f"{head}: {number} ({terms}); model {self.model}; validity {self.validity}, {spread}"
 
+    def __repr__(self) -> str:
+        return f"<Cost of {self}>"
+
 
 @dataclass(frozen=True, slots=True)
 class CostColumns:

@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from lanefold import arguments
-from lanefold.diagnostics import Diagnostic, Place
+from lanefold.diagnostics import Diagnostic, Place, number_of
 from lanefold.pto import names
 from lanefold.pto.calls import Call, Operand, make_call
 from lanefold.pto.isa import Operation
@@ -199,6 +199,10 @@ class Program:
     tiles: tuple[TileSlot, ...]
     instructions: tuple[Instruction, ...]
     name: str = "kernel"
+
+    def __repr__(self) -> str:
+        size = f"{number_of(len(self.instructions), 'instruction')}, {number_of(len(self.tiles), 'tile')}"
+        return f"<Program {self.name}: {size}, {', '.join(self.inputs)} → {', '.join(self.outputs)}>"
 
     def __post_init__(self) -> None:
         memory = [i.array for i in self.instructions if not isinstance(i, Compute)]

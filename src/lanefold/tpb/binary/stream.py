@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanefold.arguments import shown
-from lanefold.diagnostics import Cure, LanefoldError, Rule
+from lanefold.diagnostics import Cure, LanefoldError, Rule, number_of
 from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
 from lanefold.tpb.patterns import locate
@@ -293,7 +293,7 @@ class Stream:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Stream of {len(self)} bundles, {self.generation}, opcodes {self.opcodes}>"
+        return f"<Stream of {number_of(len(self), 'bundle')}, {self.generation}, opcodes {self.opcodes}>"
 
 
 def decode(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from lanefold.diagnostics import Diagnostic
+from lanefold.diagnostics import Diagnostic, number_of
 from lanefold.numerics.dtypes import by_name
 from lanefold.ops import Op
 from lanefold.program import CostRow
@@ -108,6 +108,10 @@ class Lowering:
         if origin is None:
             return list(range(len(self.stream) + 1))
         return [int(start) for start in np.searchsorted(origin, np.arange(len(self.instructions) + 1))]
+
+    def __repr__(self) -> str:
+        size = f"{number_of(self.bundles, 'bundle')}, {self.generation}, opcodes {self.reading}"
+        return f"<Lowering of {type(self.op).__name__} by {self.route}: {size}>"
 
     @property
     def accumulators(self) -> tuple[str, ...]:

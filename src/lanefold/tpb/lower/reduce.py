@@ -8,10 +8,9 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from lanefold.diagnostics import Place, Rule
+from lanefold.diagnostics import Place, Rule, number_of
 from lanefold.numerics.dtypes import by_name
 from lanefold.ops import Reduce
-from lanefold.program.ledger import number_of
 from lanefold.tpb import isa
 from lanefold.tpb.lower.dims import (
     GREATEST_NUM,

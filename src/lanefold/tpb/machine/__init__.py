@@ -72,6 +72,12 @@ class Machine:
         if self.options.track_uninitialised:
             self._written = {id(memory): np.zeros(memory.shape, np.bool_) for memory in (self.sbuf, self.psum)}
 
+    def __repr__(self) -> str:
+        seen = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in self.counters.items() if count)
+        geometry = isa.GEOMETRY[self.generation]
+        memories = f"SBUF {geometry.partitions} × {geometry.sbuf_bytes:,} bytes, numerics {self.options.numerics}"
+        return f"<Machine {self.generation}, {memories}; counted: {seen or 'nothing unusual'}>"
+
     def run(self, program: Stream | Mapping[str, Stream], trace: tracing.Trace | None = None) -> None:
         """Executes a stream, or the streams of several engines together.
 
