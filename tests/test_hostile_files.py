@@ -120,3 +120,25 @@ def test_an_output_that_takes_no_more(options: tuple[str, ...]) -> None:
     assert text.startswith("error[CLI-PRINT] the answer cannot be printed: No space left on device")
     assert "Traceback" not in text
     assert "Exception ignored" not in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("{ from = 1, to = 10, factor = 1 }", "{ from = 1, to = 10, factor = 1 }"),
+        ("{ from = 1, to = 70000 }", "{ from = 1, to = 70000 }"),
+        ("{}", "a dict"),
+    ],
+)
+def test_a_range_is_told_as_it_is_written(call, tmp_path: Path, rows: str, told: str) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f'ops = ["TROWSUM"]\ndtypes = ["f32"]\ntargets = ["a2a3"]\n[shapes]\nrows = {rows}\ncols = [8]\n')
+    status, out, _ = call("sweep", path, "--json")
+    assert (status, json.loads(out)["findings"][0]["got"]) == (2, told)
+
+
+def test_groups_without_a_price_are_counted(call, tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    text = 'ops = ["TROWSUM"]\ndtypes = ["f32", "bf16"]\ntargets = ["a2a3"]\n[shapes]\nrows = [8]\ncols = [8]\n'
+    path.write_text(text)
+    assert "no price for 1 group: PTO-COST-DTYPE" in call("sweep", path)[1]

@@ -94,7 +94,10 @@ def _check_workers(workers: int, scheduler: str) -> None:
             f"{shown(workers)} is no number of workers",
             got=shown(workers),
             allowed=f"a whole number from 0 to {MOST_WORKERS}; beyond that, a scheduler",
-            cures=["leave it out to run in this process", "use workers=2"],
+            cures=[
+                "leave it out to run in this process",
+                "use 2 workers: workers=2, or --workers 2 on the command line",
+            ],
         )
     if not isinstance(scheduler, str):
         raise WORKERS.error(

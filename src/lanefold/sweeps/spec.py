@@ -55,6 +55,7 @@ _SETTINGS: Mapping[str, type] = {
     "options.step": int,
     "options.indices": int,
 }
+_FEW_KEYS, _SHORT = 4, 80
 _KINDS = {str: "a text", int: "a whole number", bool: "true or false"}
 SETTINGS = (*_WORDS, *_SETTINGS)
 """Keys of the tables ``layouts`` and ``options``; each holds a value or a list of values."""
@@ -250,8 +251,8 @@ def _check_missing(data: Mapping[str, Any], lines: Lines) -> None:
 def bad_value(key: str, got: object, allowed: str, cure: str, lines: Lines) -> LanefoldError:
     """The error of a key whose value cannot be used."""
     return VALUE.error(
-        f"{key} is {shown(got)}, not {allowed}",
-        got=shown(got),
+        f"{key} is {_written(got)}, not {allowed}",
+        got=_written(got),
         allowed=allowed,
         cures=[f"write {cure}"],
         place=lines.place(key),
@@ -353,3 +354,11 @@ def check_size(spec: Spec, count: int) -> None:
 
 
 __all__ = ["Axis", "Lines", "Spec", "bad_value", "check_size", "read_spec"]
+
+
+def _written(value: object) -> str:
+    """A value as a sweep file has it, where that is short."""
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        return shown(value)
+    text = "{ " + ", ".join(f"{key} = {shown(each)}" for key, each in value.items()) + " }"
+    return text if 0 < len(value) <= _FEW_KEYS and len(text) <= _SHORT else shown(value)
