@@ -9,6 +9,7 @@ import onnx
 from onnx import helper
 
 from lanefold.frontends.onnx.elements import CAST_SET, host_elements
+from lanefold.frontends.onnx.long_searches import searched_in_parts
 from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, Parts, Piece, tensor_type
 from lanefold.ops import ArgPool, ArgReduce, Pool, Reduce, TopK
 
@@ -35,8 +36,14 @@ _ORDER = "it holds every value, and their order"
 
 
 def other_forms(parts: Parts, opset: int) -> Iterator[Parts]:
-    """What a node may come to instead where a target refuses it: mappings of elements on the host, other types."""
-    for other in (host_elements(parts), _other_types(parts, opset)):
+    """What a node may come to instead where a target refuses it.
+
+    Mappings of elements on the host come first, then other types, then long searches in parts, in their own type and
+    in the other.
+    """
+    cast = _other_types(parts, opset)
+    long = (searched_in_parts(form, opset) for form in (parts, cast) if form is not None)
+    for other in (host_elements(parts), cast, *long):
         if other is not None:
             yield other
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lanefold.diagnostics import Place, Rule
+from lanefold.frontends.onnx.casts import other_forms
 from lanefold.frontends.onnx.decompose import decompose
-from lanefold.frontends.onnx.elements import host_elements
-from lanefold.frontends.onnx.pieces import LegPiece, OnHost, Piece
+from lanefold.frontends.onnx.pieces import LegPiece, OnHost, Parts, Piece
 from lanefold.frontends.onnx.read import Model
 from lanefold.numerics.dtypes import nearest_names
 
@@ -53,13 +53,23 @@ def node_routes(model: Model, name: str, target: Any, prefer: str = "cost") -> N
         return routes
 
     pieces = _candidates(made.pieces, ask)
-    other = host_elements(made)
-    if other is not None and not any(_legal(candidates) for _, candidates in pieces):
-        pieces += _candidates(other.pieces, ask)
+    if not any(_legal(candidates) for _, candidates in pieces):
+        pieces += _instead(made, model.opset, ask)
     return NodeRoutes(name, node.op_type, "", tuple(pieces))
 
 
 _Candidates = list[tuple[str, Sequence[Any]]]
+
+
+def _instead(parts: Parts, opset: int, ask: Callable[[LegPiece], Sequence[Any]]) -> _Candidates:
+    """The routes of the first other form of a node whose pieces are all legal; of every form where there is none."""
+    seen: _Candidates = []
+    for form in other_forms(parts, opset):
+        found = _candidates(form.pieces, ask)
+        if all(_legal(candidates) for _, candidates in found):
+            return found
+        seen += found
+    return seen
 
 
 def _candidates(pieces: Iterable[Piece], ask: Callable[[LegPiece], Sequence[Any]]) -> _Candidates:
