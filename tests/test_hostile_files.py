@@ -142,3 +142,25 @@ def test_groups_without_a_price_are_counted(call, tmp_path: Path) -> None:
     text = 'ops = ["TROWSUM"]\ndtypes = ["f32", "bf16"]\ntargets = ["a2a3"]\n[shapes]\nrows = [8]\ncols = [8]\n'
     path.write_text(text)
     assert "no price for 1 group: PTO-COST-DTYPE" in call("sweep", path)[1]
+
+
+@pytest.mark.parametrize("name", ["m.json", "m.s", "m.pto", "m.toml"])
+def test_the_mark_that_editors_put_before_a_text(call, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    texts = {
+        "m.s": "Iota dst=SB[0, 0x0] int32 [[1,8]] pattern=[[1,8]] num_active_channels=128\n",
+        "m.pto": "%s = tadd %x, %x : !pto.tile<f32, 16, 64> -> !pto.tile<f32, 16, 64>\n",
+        "m.toml": 'ops = ["Iota"]\ndtypes = ["int32"]\ntargets = ["trn1"]\n[shapes]\nrows = [8]\ncols = [8]\n',
+    }
+    text = texts[name] if name in texts else module(path, {"opcode": "Iota", **ROWS["Iota"]}).read_text()
+    answers = []
+    for mark in (b"", b"\xef\xbb\xbf"):
+        path.write_bytes(mark + text.encode())
+        answers.append(call("sweep" if name == "m.toml" else "check", path, "--json"))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 0 or name == "m.pto"
+
+
+def test_a_malformed_module_says_so_once() -> None:
+    with pytest.raises(LanefoldError, match=r"the JSON text is malformed: object keys must be strings \(byte 1\)"):
+        bir.load("{x")

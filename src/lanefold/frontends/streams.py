@@ -67,7 +67,7 @@ def read_text(path: str | Path) -> str:
         LanefoldError: if it cannot be read as UTF-8 text.
     """
     try:
-        return _read(path).decode()
+        return _read(path).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise _FILE.error(
             f"{path} is no text: {error.reason} at byte {error.start}",

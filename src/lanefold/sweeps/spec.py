@@ -133,7 +133,7 @@ def read_spec(source: str | Path | Mapping[str, Any], **changes: object) -> Spec
         return _spec({**source, **changed}, Lines(""))
     path = path_argument("sweep", "spec", source, "sweep.toml")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8").removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise READ.error(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -211,7 +212,8 @@ def load(source: str | Path | bytes | bytearray | Mapping[str, Any]) -> Module:
         content = source if isinstance(source, Mapping) else msgspec.json.decode(_content(source))
         return Module.read(plain(content, place), place)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise _no_file(f"the JSON text is malformed: {error}", "malformed JSON", place) from None
+        why = str(error).removeprefix("JSON is malformed: ")
+        raise _no_file(f"the JSON text is malformed: {why}", "malformed JSON", place) from None
     except RecursionError:
         raise _no_file("the JSON text is nested too deeply", "deep nesting", place) from None
 
@@ -246,12 +248,12 @@ def _is_path(source: object) -> bool:
 
 def _content(source: object) -> bytes:
     if isinstance(source, (bytes, bytearray)):
-        return bytes(source)
+        return bytes(source).removeprefix(BOM_UTF8)
     if isinstance(source, str) and not _is_path(source):
         return source.encode()
     if isinstance(source, (str, Path)):
         try:
-            return Path(source).read_bytes()
+            return Path(source).read_bytes().removeprefix(BOM_UTF8)
         except (OSError, ValueError) as error:
             raise _no_file(f"{source} cannot be read: {error}", str(source), Place(file=str(source))) from None
     raise _no_file(f"{shown(source)} is no module", shown(source), Place())
@@ -311,8 +313,9 @@ def _iterations(loop: Loop, size: int) -> int:
     trips = max(0, -((axis.lb - axis.ub) // axis.stride)) if whole else -1
     if 0 <= trips * size <= MOST_INSTRUCTIONS:
         return trips
+    around = f"{size} instruction{'s' * (size != 1)}"
     raise _LOOP.error(
-        f"loop {axis.name} runs from {axis.lb} to {axis.ub} by {axis.stride} around {size} instructions"[:200],
+        f"loop {axis.name} runs from {axis.lb} to {axis.ub} by {axis.stride} around {around}"[:200],
         got=f"lb {axis.lb}, ub {axis.ub}, stride {axis.stride}"[:120],
         allowed=f"whole numbers, stride not 0, at most {MOST_INSTRUCTIONS} instructions in all",
         place=Place(field=AXIS_KEY),
