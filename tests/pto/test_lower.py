@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lanefold.diagnostics import LanefoldError, Place, errors
 from lanefold.ops import Gather, Iota, Pool, Reduce, Softmax
 from lanefold.pto.isa import OPERATIONS, TARGETS
-from lanefold.pto.lower import View, lower
+from lanefold.pto.lower import View, lower, plan
 from lanefold.pto.lower.views import even
 from lanefold.pto.target import PtoTarget
 
@@ -151,6 +151,16 @@ def test_maps_larger_than_a_tile_are_averaged_with_their_edges() -> None:
     op = Pool("average", (1, 40, 30, 31), (3, 3), (1, 1), pads=(1, 1, 1, 1))
     value = np.random.default_rng(2).normal(size=op.input_shape).astype(np.float32)
     np.testing.assert_allclose(computed(op, value, "a2a3"), pooled(op, value), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["max", "average"])
+def test_windows_copied_in_parts_give_the_same(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = Pool(operator, (1, 1, 100, 100), (6, 8), (3, 3), dilations=(3, 3), pads=(2, 3, 2, 3))
+    value = np.random.default_rng(4).normal(size=op.input_shape).astype(np.float32)
+    for most in (1, 100_000):
+        monkeypatch.setattr(plan, "_PART", most)
+        assert any(len(list(stage.parts())) > 1 for stage in lower(op, target="cpu").stages)
+        np.testing.assert_allclose(computed(op, value, "cpu"), pooled(op, value), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from lanefold.arguments import shown
@@ -51,6 +51,13 @@ TYPE_ALIASES: dict[str, str] = (
     | {"fp32": "f32", "fp16": "f16"}
 )
 """Other spellings of element types that are read."""
+
+
+def _word(rule: Rule, kind: str, name: object, known: Collection[str], field: str) -> str:
+    found = name.strip().lower() if isinstance(name, str) else ""
+    if found not in known:
+        raise _unknown(rule, kind, name, known, field)
+    return found
 
 
 def _unknown(rule: Rule, kind: str, got: object, allowed: Iterable[str], field: str) -> Exception:
@@ -162,10 +169,7 @@ def location(name: object) -> str:
     Raises:
         LanefoldError: PTO-LOCATION-NAME for an unknown name.
     """
-    found = name.strip().lower() if isinstance(name, str) else ""
-    if found not in LOCATIONS:
-        raise _unknown(LOCATION_NAME, "location", name, LOCATIONS, "location")
-    return found
+    return _word(LOCATION_NAME, "location", name, LOCATIONS, "location")
 
 
 def pad(name: object) -> str:
@@ -174,10 +178,7 @@ def pad(name: object) -> str:
     Raises:
         LanefoldError: PTO-PAD-NAME for an unknown name.
     """
-    found = name.strip().lower() if isinstance(name, str) else ""
-    if found not in PADS:
-        raise _unknown(PAD_NAME, "pad value", name, PADS, "pad")
-    return found
+    return _word(PAD_NAME, "pad value", name, PADS, "pad")
 
 
 def compact(name: object) -> str:
@@ -186,7 +187,4 @@ def compact(name: object) -> str:
     Raises:
         LanefoldError: PTO-COMPACT-NAME for an unknown name.
     """
-    found = name.strip().lower() if isinstance(name, str) else ""
-    if found not in COMPACT_MODES:
-        raise _unknown(COMPACT_NAME, "compact mode", name, COMPACT_MODES, "compact")
-    return found
+    return _word(COMPACT_NAME, "compact mode", name, COMPACT_MODES, "compact")

@@ -125,6 +125,7 @@ def _arms(row: isa.BundleKind, generation: isa.Generation) -> Checks:
     integers = lookup(() if is_bitvec(row) else integer_codes(generation))
     wide = lookup(tuple(n for n, name in names_of("dtype").items() if name in ("INT32", "UINT32", "INT64", "UINT64")))
     names = names_of("alu")
+    add = next(code for code, name in names.items() if name == "ADD")
 
     def dve_ok(batch: Batch) -> Mask:
         here = _on(batch, "DVE")
@@ -136,7 +137,7 @@ def _arms(row: isa.BundleKind, generation: isa.Generation) -> Checks:
             f"{row.mnemonic} on DVE has the integer operator 0x{code:02X} {names[code]}",
             f"0x{code:02X} {names[code]} on DVE",
             "operators that are not integer operators; or the Pool engine",
-            (Cure("bind it to Pool", {"engine": "Pool"}), Cure("use 0x04 ADD", {"op": 4})),
+            (Cure("bind it to Pool", {"engine": "Pool"}), Cure(f"use 0x{add:02X} {names[add]}", {"op": add})),
         )
 
     yield Check(_ARM_DVE, "op", dve_ok, dve_explain)
