@@ -164,3 +164,17 @@ def test_the_mark_that_editors_put_before_a_text(call, tmp_path: Path, name: str
 def test_a_malformed_module_says_so_once() -> None:
     with pytest.raises(LanefoldError, match=r"the JSON text is malformed: object keys must be strings \(byte 1\)"):
         bir.load("{x")
+
+
+@pytest.mark.parametrize("command", ["check", "cost"])
+def test_values_of_parameters_that_a_text_does_not_have(call, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "p.pto"
+    tile = "!pto.tile<f32, 16, 64>"
+    for start, cure in (("0", "leave --parameter out"), ("%i", "write --parameter {}=8")):
+        path.write_text(f"%x = tload %a[{start}, 0] : (!pto.memref<64x64xf32>, index, index) -> {tile}\n")
+        status, out, _ = call(command, path, "--parameter", "q=3", "--json")
+        (finding,) = json.loads(out)["findings"]
+        assert (status, finding["code"], finding["got"]) == (2, "STREAM-PARAMETER", "q")
+        name = finding["allowed"]
+        assert finding["cures"][0]["text"] == cure.format(name)
+    assert call(command, path, "--parameter", f"{name}=8", "--json")[0] in (0, 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanefold.diagnostics import LanefoldError, Place, Rule
-from lanefold.frontends.streams import PTO_SUFFIX, TEXT_SUFFIXES, is_folder, read_module, read_stream, read_text
+from lanefold.frontends.streams import PTO_SUFFIX, TEXT_SUFFIXES, is_folder, read_module, read_stream, tile_program
 from lanefold.targets import TARGETS, TargetRow, load
 from lanefold.targets import target as find_target
 
@@ -111,11 +111,9 @@ def _generation(path: Path, what: str, generation: str | None, target: str) -> s
 
 
 def _tiles(path: Path, model: str, generation: str | None, target: str, parameters: Mapping[str, int]) -> ProgramCost:
-    from lanefold.pto import parse
-
     if generation is not None or (target and _row(target).instruction_set != "PTO"):
         raise _foreign(path, "a PTO text", _named(target, generation), "PTO")
-    return parse(read_text(path)).cost(model, target or "a2a3", parameters)
+    return tile_program(path, parameters).cost(model, target or "a2a3", parameters)
 
 
 def _row(target: str) -> TargetRow:

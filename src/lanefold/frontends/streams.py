@@ -17,6 +17,7 @@ from lanefold.tpb.binary import detect_reading
 from lanefold.tpb.isa import GENERATIONS, READINGS
 
 if TYPE_CHECKING:
+    from lanefold.pto.program import Program as TileProgram
     from lanefold.tpb.bir import Module
     from lanefold.tpb.machine import Machine
 
@@ -42,6 +43,10 @@ _MEMORY = Rule(
     "partition has.",
     "Machine memory",
     usage=True,
+)
+
+_PARAMETER = Rule(
+    "STREAM-PARAMETER", "A value is given to an index parameter that the PTO text has.", "Program files", usage=True
 )
 
 TEXT_SUFFIXES = (".s", ".asm", ".txt")
@@ -278,11 +283,31 @@ def _check_target(
         program = load(path)
         size = {"bundles" if program.ledger.bytes else "instructions": program.ledger.bundles}
         return program.check(), size | {"target": program.target.name}
+    text = tile_program(path, parameters or {})
+    chosen = target or "cpu"
+    return text.check(chosen, parameters), {"instructions": len(text.instructions), "target": chosen}
+
+
+def tile_program(path: Path, parameters: Mapping[str, int]) -> TileProgram:
+    """The program of a PTO text whose index parameters get these values.
+
+    Raises:
+        LanefoldError: if it cannot be read, or has no parameter of a name.
+    """
     from lanefold.pto import parse
 
     text = parse(read_text(path))
-    chosen = target or "cpu"
-    return text.check(chosen, parameters), {"instructions": len(text.instructions), "target": chosen}
+    for name in parameters:
+        if name not in text.parameters:
+            known = ", ".join(text.parameters)
+            raise _PARAMETER.error(
+                f"{path} has no index parameter {name!r}",
+                got=name,
+                allowed=known or "no parameter, the text has none",
+                place=Place(file=str(path)),
+                cures=[f"write --parameter {text.parameters[0]}=8" if known else "leave --parameter out"],
+            )
+    return text
 
 
 def _unfit(path: Path, what: str, option: str, allowed: str) -> LanefoldError:
