@@ -25,13 +25,12 @@ from lanefold.ops import (
 from lanefold.ops.checks import identity_text
 from lanefold.program import Target
 from lanefold.program.indices import warn
+from lanefold.program.routes import PREFERENCES
 from lanefold.targets import TARGETS
 from lanefold.targets import target as find_target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _EIGHT = 8
-_PREFERENCES = ("cost", "free-axis", "cross-lane", "row", "column")
-"""Route preferences of all targets; each target refuses those that are not its own."""
 
 _BROADCAST = Rule(
     "ARRAY-EXPAND-SHAPE",
@@ -175,7 +174,7 @@ def reduce(
         arguments.flag("reduce", "keepdims", keepdims),
         dtype=from_numpy(value.dtype).name,
     )
-    return _run(made, [value], chosen, "reduce", arguments.text("reduce", "prefer", prefer, _PREFERENCES))[0]
+    return _run(made, [value], chosen, "reduce", arguments.text("reduce", "prefer", prefer, PREFERENCES))[0]
 
 
 def pool2d(

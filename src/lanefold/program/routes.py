@@ -9,6 +9,9 @@ from lanefold.diagnostics import Diagnostic, Place, Rule
 from lanefold.program.prices import total
 from lanefold.program.program import Code
 
+PREFERENCES = ("cost", "free-axis", "cross-lane", "row", "column")
+"""Route preferences of all targets; each target refuses those that are not its own."""
+
 
 @dataclass(frozen=True)
 class Candidate:

@@ -14,14 +14,13 @@ from lanefold.tpb.binary import Stream
 from lanefold.tpb.bir import instruction
 from lanefold.tpb.bir.form import plain
 from lanefold.tpb.bir.records import BUNDLES_KEY
+from lanefold.tpb.cost.formulas import FILL
 from lanefold.tpb.instruction import Instruction
 from lanefold.tpb.lower.plan import Fill, Item, Lowering, Tensor, Transfer
 from lanefold.tpb.patterns import Access
 
 DMA_OPCODE = "DMACopy"
 """BIR opcode of a transfer between DRAM and on-chip memory."""
-FILL_OPCODE = "Memset"
-"""BIR opcode that sets on-chip elements to a constant."""
 _QUEUE_ENGINE = "SP"
 
 
@@ -71,7 +70,7 @@ def _allocation(memref: str, location: Mapping[str, Any]) -> dict[str, Any]:
 def _record(item: Item, locations: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if isinstance(item, Fill):
         return {
-            "opcode": FILL_OPCODE,
+            "opcode": FILL,
             "name": "fill",
             "engine": "DVE",
             "mode": "Const",
@@ -172,7 +171,7 @@ def restored(
 
 
 def _item(bir: Mapping[str, Any], tensors: Mapping[str, Tensor], locations: Mapping[str, Mapping[str, Any]]) -> Item:
-    if bir["opcode"] == FILL_OPCODE:
+    if bir["opcode"] == FILL:
         return Fill(_access(bir["outs"][0], locations))
     if bir["opcode"] == DMA_OPCODE:
         load = bir["ins"][0]["memref"] in tensors
@@ -189,7 +188,7 @@ def _item(bir: Mapping[str, Any], tensors: Mapping[str, Tensor], locations: Mapp
 
 def _access(operand: Mapping[str, Any], locations: Mapping[str, Mapping[str, Any]]) -> Access:
     """One on-chip operand, resolved the way operands of instructions are."""
-    wrapped: Instruction = instruction({"opcode": FILL_OPCODE, "ins": [], "outs": [operand]}, locations)
+    wrapped: Instruction = instruction({"opcode": FILL, "ins": [], "outs": [operand]}, locations)
     return wrapped.outs[0]
 
 

@@ -15,9 +15,7 @@ from lanefold.frontends.onnx.partition import Plan, partition
 from lanefold.frontends.onnx.read import Model, Value, read_model
 from lanefold.frontends.onnx.verify import Verification, verify
 from lanefold.program import Program, Target
-
-PREFERENCES = ("cost", "free-axis", "cross-lane", "row", "column")
-"""Route preferences of all targets; each target refuses those that are not its own."""
+from lanefold.program.routes import PREFERENCES
 
 __all__ = [
     "Model",

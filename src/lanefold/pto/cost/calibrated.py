@@ -18,8 +18,8 @@ from lanefold.pto.cost.figures import BY_SHAPE, FIGURES, UNEXPLAINED
 from lanefold.pto.cost.kernels import expand, rows
 from lanefold.pto.cost.kernels.elementwise import JOINED
 from lanefold.pto.cost.recipes import RECIPES, Family
-from lanefold.pto.cost.sequence import REPEAT_MAX
 from lanefold.pto.cost.tables import MASKED_FLOOR, REFERENCE, STREAM
+from lanefold.pto.isa import REPEAT_LIMIT
 
 Quantity = npt.NDArray[np.float64] | npt.NDArray[np.int64] | npt.NDArray[np.bool_] | int
 
@@ -87,7 +87,7 @@ def _row_reduce(c: Columns) -> list[Term]:
         Term("row launch, half max", int(half and not total)),
         Term("across repeat", valid * general),
         Term("row lane mask", short),
-        Term("pass barrier", passes + short * (valid // REPEAT_MAX)),
+        Term("pass barrier", passes + short * (valid // REPEAT_LIMIT)),
         Term("pass repeat", np.where(c.wide, 0, pass_rows)),
         Term("tail barrier", tail),
         Term("tail repeat", np.where(c.wide, pass_rows, 0) + valid * tail),
@@ -272,7 +272,7 @@ def _body(c: Columns, name: str, counted: Bools | None = None) -> list[Term]:
     per_row = np.maximum(each * _ceil(c.valid_cols, c.per_repeat), floor)
     return [
         Term(f"{name} repeats", ~counted * c.valid_rows * columns, "repeats", each),
-        Term("lane mask", ~counted * masked * _ceil(c.valid_rows, REPEAT_MAX), "masks", floor),
+        Term("lane mask", ~counted * masked * _ceil(c.valid_rows, REPEAT_LIMIT), "masks", floor),
         Term(f"{name} row by row", counted * c.valid_rows * per_row, "repeats", 1.0),
     ]
 
@@ -332,13 +332,13 @@ def _column_expand_op(c: Columns) -> list[Term]:
 
 def _elementwise(c: Columns) -> list[Term]:
     name = c.recipe.lanes
-    whole = (c.rest == 0) & (c.valid_rows <= REPEAT_MAX)
+    whole = (c.rest == 0) & (c.valid_rows <= REPEAT_LIMIT)
     if name not in JOINED and (name, c.dtype) not in JOINED_MEASURED:
         return [*_launch(c, name, whole & (c.full_repeats == 1)), *_body(c, name)]
     touching = (c.rows == 1) | (c.valid_rows == 1) | (c.valid_cols == c.cols)
     joined = _ceil(c.valid_rows * c.valid_cols, c.per_repeat)
     apart = c.valid_rows * (c.full_repeats + (c.rest > 0))
-    single = np.where(touching, joined <= REPEAT_MAX, whole & (c.full_repeats == 1))
+    single = np.where(touching, joined <= REPEAT_LIMIT, whole & (c.full_repeats == 1))
     repeats = np.where(touching, joined, apart)
     return [*_launch(c, name, single), Term(f"{name} repeats", repeats, "repeats", _repeat_cycles(name, c.dtype))]
 

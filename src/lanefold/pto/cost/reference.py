@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lanefold.pto.cost.case import Case, Columns, Ints
-from lanefold.pto.cost.kernels import expand, rows
+from lanefold.pto.cost.kernels import columns, expand, rows
 from lanefold.pto.cost.recipes import Family
 from lanefold.pto.cost.sequence import Instructions, Loop, Node, Step, Writer
 from lanefold.pto.cost.tables import (
@@ -53,22 +53,16 @@ def _copy_first(writer: Writer, case: Case) -> None:
     writer.issue("copy_ubuf_to_ubuf", 1, case.row_blocks)
 
 
-def _chain(writer: Writer, case: Case, repeats: int) -> None:
-    with writer.loop(case.valid_rows - 1):
-        writer.issue(case.recipe.lanes, repeats)
-        writer.barrier()
-
-
 def _column_max(writer: Writer, case: Case) -> str:
     _copy_first(writer, case)
     if case.valid_rows == 1:
         return "single row"
     if case.full_repeats:
         writer.issue("mask")
-        _chain(writer, case, 0)
+        columns.chain(writer, case, 0)
     if case.rest:
         writer.issue("mask")
-        _chain(writer, case, 1)
+        columns.chain(writer, case, 1)
         writer.issue("mask")
     writer.barrier()
     return "row after row"
@@ -82,7 +76,7 @@ def _column_sum(writer: Writer, case: Case) -> str:
     if case.valid_rows == 1:
         return "single row"
     writer.issue("mask")
-    _chain(writer, case, 0)
+    columns.chain(writer, case, 0)
     writer.issue("mask")
     return "row after row"
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from lanefold.pto.isa import REPEAT_LIMIT
+
 WORD = (1 << 64) - 1
-REPEAT_MAX = 255
-"""The largest repeat count of one vector instruction (the field has 8 bits)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Writer:
             self.issue("wait_flag", pipes=pipes)
 
 
-def pieces(count: int, largest: int = REPEAT_MAX) -> list[tuple[int, int]]:
+def pieces(count: int, largest: int = REPEAT_LIMIT) -> list[tuple[int, int]]:
     """``count`` repeats as (how many instructions, repeats of each); the last piece is issued even when it is 0."""
     whole, rest = divmod(count, largest)
     return [(whole, largest), (1, rest)] if whole else [(1, rest)]

@@ -10,9 +10,9 @@ from lanefold.pto.cost.case import Bools, Columns, Ints
 from lanefold.pto.cost.kernels import expand, rows
 from lanefold.pto.cost.kernels.elementwise import JOINED, SHORT_ROWS
 from lanefold.pto.cost.recipes import Family
-from lanefold.pto.cost.sequence import REPEAT_MAX
 from lanefold.pto.cost.stream import GIB
 from lanefold.pto.cost.tables import BANDWIDTH_GIB, CLOCK_MHZ, MASKED_FLOOR, STREAM
+from lanefold.pto.isa import REPEAT_LIMIT
 
 BARRIER = 1
 MASKS = 4
@@ -53,7 +53,7 @@ def _row_reduce(c: Columns) -> Ints:
     if not c.floating:
         return _scalar_finish(c)
     lanes, across = c.recipe.lanes, c.recipe.across
-    pieces = c.valid_rows // REPEAT_MAX + 1
+    pieces = c.valid_rows // REPEAT_LIMIT + 1
     per_row = _slope(lanes) * c.valid_rows
     issues = np.where(c.wide, c.valid_rows, pieces)
     tail = PARTIAL + _fill(lanes) + BARRIER + per_row + MASKED_FLOOR * issues
@@ -89,7 +89,7 @@ def _row_arg(c: Columns) -> Ints:
         end = 6
     else:
         end = MASKS + split + (1 + 2 * (_fill("vconv") + BARRIER) if (c.size, c.idx_bytes) == (2, 4) else 0)
-    pieces = c.valid_rows // REPEAT_MAX + 1
+    pieces = c.valid_rows // REPEAT_LIMIT + 1
     short = int(index) + 1 + pieces * (_fill(across) + BARRIER) + _slope(across) * c.valid_rows + end
     exact = 2 + _fill(across) + BARRIER + end
     stage = 2 + _fill(across) + BARRIER + split
@@ -177,7 +177,7 @@ def _function(c: Columns, name: str) -> Ints:
     extent = np.where(c.static_shape, c.rows * c.cols, elements)
     repeats = elements // c.per_repeat
     joined = slope * (repeats & 255) + (elements > repeats * c.per_repeat) * (PARTIAL + slope)
-    joined = np.where(extent > REPEAT_MAX * c.per_repeat, MASKS, joined)
+    joined = np.where(extent > REPEAT_LIMIT * c.per_repeat, MASKS, joined)
     per_row = c.cols // c.per_repeat
     few = c.rows < per_row + 1
     counted = ((per_row > 1) & (c.rows * per_row < SHORT_ROWS)) | (few & (c.rest > 0))
@@ -211,7 +211,7 @@ def _elementwise(c: Columns) -> Ints:
     if lanes in JOINED:
         return _function(c, lanes)
     floor = MASKED_FLOOR if STREAM[lanes].floor else 0
-    pieces = -(-c.valid_rows // REPEAT_MAX)
+    pieces = -(-c.valid_rows // REPEAT_LIMIT)
     columns = c.full_repeats + (c.rest > 0)
     return _fill(lanes) + _slope(lanes) * c.valid_rows * columns + (c.rest > 0) * (PARTIAL + floor * pieces)
 

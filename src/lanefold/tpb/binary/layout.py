@@ -36,7 +36,8 @@ _SCALARS = {
     isa.Kind.F32: "<f4",
     isa.Kind.RESERVED: "u1",
 }
-_DESCRIPTOR_SLOTS = {isa.Kind.TENSOR2D: 2, isa.Kind.TENSOR4D: 4, isa.Kind.MEMORY4D: 4}
+DESCRIPTOR_SLOTS = {isa.Kind.TENSOR2D: 2, isa.Kind.TENSOR4D: 4, isa.Kind.MEMORY4D: 4}
+"""Number of slots of each kind of descriptor."""
 
 UNKNOWN = -1
 """Kind number of a word whose opcode the reading does not know."""
@@ -56,8 +57,8 @@ def descriptor(slots: int) -> np.dtype[np.void]:
 
 
 def _format(field: isa.Field) -> Any:
-    if field.kind in _DESCRIPTOR_SLOTS:
-        return descriptor(_DESCRIPTOR_SLOTS[field.kind])
+    if field.kind in DESCRIPTOR_SLOTS:
+        return descriptor(DESCRIPTOR_SLOTS[field.kind])
     scalar = np.dtype(_SCALARS[field.kind])
     many = field.count > 1 or field.kind is isa.Kind.RESERVED
     return np.dtype((scalar, (field.count,))) if many else scalar

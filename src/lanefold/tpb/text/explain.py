@@ -12,10 +12,11 @@ from lanefold.diagnostics import Rule
 from lanefold.numerics import alu, dtypes
 from lanefold.tpb import isa
 from lanefold.tpb.binary import layout
+from lanefold.tpb.binary.layout import DESCRIPTOR_SLOTS
 from lanefold.tpb.binary.stream import Bundle, Bytes, Stream, decode
 from lanefold.tpb.text import context
 from lanefold.tpb.text.disassemble import disassemble, scalar_text
-from lanefold.tpb.text.syntax import DESCRIPTORS, address_text, form, words
+from lanefold.tpb.text.syntax import address_text, form, words
 
 _WORD = Rule("TPB-EXPLAIN-WORD", "An explanation is made of exactly one bundle.", "Streams", usage=True)
 
@@ -187,7 +188,7 @@ def _rows(bundle: Bundle) -> Iterator[ExplainedField]:
     for field in fields:
         end = field.offset + layout.size(field)
         piece = raw[field.offset : end]
-        if field.kind in DESCRIPTORS:
+        if field.kind in DESCRIPTOR_SLOTS:
             yield from _descriptor(bundle, field, piece)
         elif field.name == "opcode":
             yield _opcode(bundle, field, piece)
@@ -275,7 +276,7 @@ def _descriptor(bundle: Bundle, field: isa.Field, raw: bytes) -> Iterator[Explai
 
 
 def _static(bundle: Bundle, field: isa.Field, raw: bytes) -> tuple[_Part, ...]:
-    slots = DESCRIPTORS[field.kind]
+    slots = DESCRIPTOR_SLOTS[field.kind]
     steps = np.frombuffer(raw, "<i2", slots, 4).tolist()
     nums = np.frombuffer(raw, "<u2", slots, 4 + 2 * slots).tolist()
     address = address_text(int.from_bytes(raw[:4], "little"), bundle.generation)

@@ -11,10 +11,9 @@ import numpy as np
 
 from lanefold.numerics import alu, dtypes
 from lanefold.tpb import isa
+from lanefold.tpb.binary.layout import DESCRIPTOR_SLOTS
 
 COMMENT = ";"
-DESCRIPTORS = {isa.Kind.TENSOR2D: 2, isa.Kind.TENSOR4D: 4, isa.Kind.MEMORY4D: 4}
-"""Descriptor kinds and their number of slots."""
 
 PATTERN_ITEM = "pattern"
 PATTERN_FIELDS = ("step_elem", "num_elem")
@@ -74,7 +73,7 @@ def form(number: int) -> Form:
     fields = {field.name: field for field in isa.STRUCTS[row.struct].fields}
     common = {field.name for field in isa.COMMON}
     operands = tuple(
-        Operand(fields[role.field], fields[role.dtype_field], DESCRIPTORS[fields[role.field].kind])
+        Operand(fields[role.field], fields[role.dtype_field], DESCRIPTOR_SLOTS[fields[role.field].kind])
         for role in row.roles
     )
     pattern = (

@@ -15,17 +15,18 @@ def reduce(writer: Writer, case: Case) -> str:
     if case.full_repeats:
         writer.counting()
         writer.length(case.full_repeats * case.per_repeat)
-        _chain(writer, case, 0)
+        chain(writer, case, 0)
         writer.normal()
     if case.rest:
         writer.lanes(case.rest)
-        _chain(writer, case, 1)
+        chain(writer, case, 1)
         writer.full()
     writer.barrier()
     return "row after row"
 
 
-def _chain(writer: Writer, case: Case, repeats: int) -> None:
+def chain(writer: Writer, case: Case, repeats: int) -> None:
+    """Rows folded into the first one, each behind a barrier, ``repeats`` register widths at a time."""
     with writer.loop(case.valid_rows - 1):
         writer.issue(case.recipe.lanes, repeats)
         writer.barrier()
@@ -42,7 +43,7 @@ def total(writer: Writer, case: Case) -> str:
         return "single row"
     writer.counting()
     writer.length(case.valid_cols)
-    _chain(writer, case, 0)
+    chain(writer, case, 0)
     writer.normal()
     return "row after row"
 

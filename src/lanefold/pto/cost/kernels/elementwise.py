@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lanefold.pto.cost.case import STRIDE_MAX, Case
-from lanefold.pto.cost.sequence import REPEAT_MAX, Writer, pieces
+from lanefold.pto.cost.sequence import Writer, pieces
+from lanefold.pto.isa import REPEAT_LIMIT
 
 SHORT_ROWS = 4
 
@@ -25,7 +26,7 @@ def contiguous(writer: Writer, case: Case, name: str) -> None:
     """One pass over the valid region as if it were a single row."""
     elements = case.valid_rows * case.valid_cols
     extent = case.rows * case.cols if case.static_shape else elements
-    if -(-extent // case.per_repeat) > REPEAT_MAX:
+    if -(-extent // case.per_repeat) > REPEAT_LIMIT:
         writer.counted(name, elements)
         return
     repeats, rest = divmod(elements, case.per_repeat)
@@ -54,7 +55,7 @@ def _strided(writer: Writer, case: Case, name: str) -> None:
 
 def by_columns(writer: Writer, case: Case, name: str) -> None:
     """One pass column repeat after column repeat, each over all rows, then the rest of the rows."""
-    small = case.rows <= REPEAT_MAX and case.cols // case.per_block <= STRIDE_MAX
+    small = case.rows <= REPEAT_LIMIT and case.cols // case.per_block <= STRIDE_MAX
     with writer.loop(case.full_repeats):
         _column(writer, case, name, single=not small)
     if case.rest:

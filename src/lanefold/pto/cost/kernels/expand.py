@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lanefold.pto.cost.case import Case
 from lanefold.pto.cost.kernels.elementwise import exponential
-from lanefold.pto.cost.sequence import REPEAT_MAX, Writer, pieces
+from lanefold.pto.cost.sequence import Writer, pieces
+from lanefold.pto.isa import REPEAT_LIMIT
 
 BROADCAST_MAX = 254
 """Repeats of one ``vbrcb`` in TROWEXPAND."""
@@ -113,7 +114,7 @@ def columns_operator(writer: Writer, case: Case) -> str:
     """The kernel of TCOLEXPANDADD and its siblings; in normal mode rows beyond 255 are lost, as in the real kernel."""
     lanes, then = case.recipe.lanes, case.recipe.then
     if (case.static_shape and case.valid_cols == case.cols) or case.rows == 1:
-        _body(writer, case, lanes, case.valid_rows % (REPEAT_MAX + 1), then)
+        _body(writer, case, lanes, case.valid_rows % (REPEAT_LIMIT + 1), then)
         return "column repeats"
     writer.counting()
     writer.length(case.valid_cols)
