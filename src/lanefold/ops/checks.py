@@ -85,7 +85,11 @@ def take_fields(op: Any) -> None:
 
 
 def check_size(owner: str, field: str, shape: Sequence[int]) -> None:
-    """Refuse a shape of more than `GREATEST_SIZE` elements."""
+    """Refuse a shape of more than `GREATEST_SIZE` elements.
+
+    Raises:
+        LanefoldError: OP-SIZE with the number of elements.
+    """
     size = prod(shape)
     if size <= GREATEST_SIZE:
         return
@@ -108,7 +112,11 @@ def size_error(owner: str, field: str, shape: Sequence[int], size: int, *cures: 
 
 
 def check_word(owner: str, field: str, got: str, allowed: Sequence[str]) -> None:
-    """Refuse a word that is not one of ``allowed``."""
+    """Refuse a word that is not one of ``allowed``.
+
+    Raises:
+        LanefoldError: OP-WORD with the words that are.
+    """
     if got not in allowed:
         raise RULE_WORD.error(
             f"{owner} has no {field} {got!r}",
@@ -120,7 +128,11 @@ def check_word(owner: str, field: str, got: str, allowed: Sequence[str]) -> None
 
 
 def check_shape(owner: str, field: str, shape: Sequence[int], low: int = 1, high: int = 32, room: int = 1) -> None:
-    """Refuse a rank outside ``low`` … ``high``, an extent below 1, too many elements; cures give ``room`` instead."""
+    """Refuse a rank outside ``low`` … ``high``, an extent below 1, too many elements; cures give ``room`` instead.
+
+    Raises:
+        LanefoldError: OP-SHAPE for rank and extents, OP-SIZE for the number of elements.
+    """
     rank = len(shape)
     if low <= rank <= high and all(extent >= 1 for extent in shape):
         check_size(owner, field, shape)
@@ -137,7 +149,11 @@ def check_shape(owner: str, field: str, shape: Sequence[int], low: int = 1, high
 
 
 def normal_axes(owner: str, axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """The axes counted from 0 and in ascending order; an axis out of range or named twice is refused."""
+    """The axes counted from 0 and in ascending order; an axis out of range or named twice is refused.
+
+    Raises:
+        LanefoldError: OP-AXIS for such axes.
+    """
     inside = [axis + rank if axis < 0 else axis for axis in axes if -rank <= axis < rank]
     if len(inside) == len(axes) and len(set(inside)) == len(inside) and inside:
         return tuple(sorted(inside))
@@ -202,7 +218,11 @@ def identity_text(operator: str, dtype: str) -> str:
 
 
 def check_element(owner: str, operator: str, element: str, dtype: str) -> None:
-    """Refuse an unknown element mapping, and one that does not fit operator or type."""
+    """Refuse an unknown element mapping, and one that does not fit operator or type.
+
+    Raises:
+        LanefoldError: OP-WORD for the mapping, OP-DTYPE for operator or type.
+    """
     check_dtype(dtype)
     check_word(owner, "element", element, ELEMENTS)
     bitwise = operator.startswith("bitwise")

@@ -236,7 +236,11 @@ def _check_single(program: Program, form: str) -> None:
 
 
 def write(program: Program, form: str) -> str:
-    """See `Program.to_text`."""
+    """See `Program.to_text`.
+
+    Raises:
+        LanefoldError: PTO-TEXT-FORM for an unknown form.
+    """
     if form not in FORMS:
         raise FORM.error(
             f"there is no text form {form!r}",

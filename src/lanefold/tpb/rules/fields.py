@@ -228,6 +228,10 @@ def names_of(values: str) -> dict[int, str]:
     return {value.number: value.name for value in isa.ENUMS.get(values, ())}
 
 
+DTYPE_NAMES = names_of("dtype")
+"""Names of the type tags."""
+
+
 def named(number: int, names: dict[int, str]) -> str:
     """A number with its name, where it has one."""
     return f"{number} ({names[number]})" if number in names else str(number)

@@ -13,7 +13,7 @@ from lanefold.tpb import isa
 from lanefold.tpb.patterns import STEP_RANGE
 from lanefold.tpb.rules.batch import Batch, Mask, Walk
 from lanefold.tpb.rules.checks import Check, Checks, Explained, joined
-from lanefold.tpb.rules.fields import named, names_of
+from lanefold.tpb.rules.fields import DTYPE_NAMES, named
 from lanefold.tpb.rules.spots import hexadecimal, moved, spot, start_path
 
 _NUM = RULES["TPB-PATTERN-NUM"]
@@ -59,9 +59,6 @@ _BOUNDS = Rule(
     "Every element that a walk touches lies inside the bytes of its partition.",
     "ISA headers: state-buffer and PSUM sizes; end-of-walk check by convention",
 )
-
-
-_DTYPE_NAMES = names_of("dtype")
 
 
 _FOUR_BYTES = tuple(row.tag for row in WIRE_DTYPES if row.alignment == 4)
@@ -167,7 +164,7 @@ def _psum_type(row: isa.BundleKind, role: isa.Role) -> int | None:
     if row.name.endswith("_bitvec"):
         return None
     legal = row.allowed.get(role.dtype_field, _FOUR_BYTES)
-    preferred = sorted(_FOUR_BYTES, key=lambda tag: _DTYPE_NAMES[tag] != "FP32")
+    preferred = sorted(_FOUR_BYTES, key=lambda tag: DTYPE_NAMES[tag] != "FP32")
     return next((tag for tag in preferred if tag in legal), None)
 
 
@@ -186,17 +183,17 @@ def _psum_write(role: isa.Role) -> Check:
 
     def explain(batch: Batch, at: int) -> Explained:
         walk = batch.walk(field)
-        got = named(int(walk.tag[at]), _DTYPE_NAMES)
+        got = named(int(walk.tag[at]), DTYPE_NAMES)
         into_sbuf = Cure("write to the state buffer", moved(walk, at, psum=False, byte=int(walk.byte[at])))
         wide_tag = _psum_type(batch.row, role)
         cures: tuple[Cure | str, ...] = (into_sbuf,)
         if wide_tag is not None:
-            name = _DTYPE_NAMES[wide_tag]
+            name = DTYPE_NAMES[wide_tag]
             cures = (Cure(f"write {name} to PSUM", {role.dtype_field: wide_tag}), into_sbuf)
         return Explained(
             f"{batch.row.mnemonic} writes {got} to PSUM ({spot(walk, at)})",
             got,
-            "4-byte types: " + ", ".join(_DTYPE_NAMES[tag] for tag in _FOUR_BYTES),
+            "4-byte types: " + ", ".join(DTYPE_NAMES[tag] for tag in _FOUR_BYTES),
             cures,
         )
 
@@ -226,7 +223,7 @@ def _alignment(role: isa.Role) -> Check:
         walk = batch.walk(field)
         need = int(table[walk.tag[at]])
         byte = int(walk.byte[at])
-        name = _DTYPE_NAMES.get(int(walk.tag[at]), "?")
+        name = DTYPE_NAMES.get(int(walk.tag[at]), "?")
         return Explained(
             f"{field} of {batch.row.mnemonic} starts at {spot(walk, at)}, not a multiple of {need} ({name})",
             f"byte {byte}",

@@ -14,7 +14,7 @@ from lanefold.numerics.dtypes import WIRE_DTYPES, by_name
 from lanefold.tpb import isa
 from lanefold.tpb.rules.batch import Batch, Mask
 from lanefold.tpb.rules.checks import Check, Checks, Explained
-from lanefold.tpb.rules.fields import named, names_of
+from lanefold.tpb.rules.fields import DTYPE_NAMES, named, names_of
 
 _MEMBER = RULES["TPB-DTYPE-TAG"]
 _OPERATOR = RULES["TPB-ALU-CODE"]
@@ -74,7 +74,6 @@ _RANGE = Rule(
     Severity.WARNING,
 )
 
-_DTYPE_NAMES = names_of("dtype")
 _ALU_NAMES = names_of("alu")
 _TAGS = {row.name: row.tag for row in WIRE_DTYPES}
 _WIDE_TAGS = tuple(row.tag for row in WIRE_DTYPES if row.alignment == 8)
@@ -98,7 +97,7 @@ def _tag_check(rule: Rule, field: str, table: npt.NDArray[np.bool_], why: str, a
         return found
 
     def explain(batch: Batch, at: int) -> Explained:
-        got = named(int(batch.column(field)[at]), _DTYPE_NAMES)
+        got = named(int(batch.column(field)[at]), DTYPE_NAMES)
         return Explained(
             f"{field} of {batch.row.mnemonic} is {got}, {why}",
             got,
@@ -201,7 +200,7 @@ def _class_check(row: isa.BundleKind, generation: isa.Generation) -> Check:
         also = "" if bits else "; integer operators over 32- and 64-bit integers"
         return Explained(
             f"op 0x{code:02X} ({name}) is no {kind} operator, which {batch.row.mnemonic} needs",
-            f"0x{code:02X} {name} over {named(int(batch.column('in_dtype')[at]), _DTYPE_NAMES)}",
+            f"0x{code:02X} {name} over {named(int(batch.column('in_dtype')[at]), DTYPE_NAMES)}",
             ", ".join(f"0x{r.code:02X} {r.name}" for r in wanted) + also,
             (_operator_cure(batch.row),),
         )
@@ -223,12 +222,12 @@ def _operator_dtypes(row: isa.BundleKind, generation: isa.Generation) -> Checks:
         return found
 
     def explain(batch: Batch, at: int) -> Explained:
-        got = named(int(batch.column("out_dtype")[at]), _DTYPE_NAMES)
+        got = named(int(batch.column("out_dtype")[at]), DTYPE_NAMES)
         name = _ALU_NAMES[int(batch.column("op")[at])]
         return Explained(
             f"{name} writes positions as {got}",
             got,
-            named(_TAGS["UINT32"], _DTYPE_NAMES),
+            named(_TAGS["UINT32"], DTYPE_NAMES),
             (Cure("write UINT32", {"out_dtype": _TAGS["UINT32"]}),),
         )
 
@@ -249,15 +248,15 @@ def _bitvec_check() -> Check:
     def explain(batch: Batch, at: int) -> Explained:
         source, out = int(batch.column("in_dtype")[at]), int(batch.column("out_dtype")[at])
         shifting = int(batch.column("op")[at]) == shift
-        got = f"{named(source, _DTYPE_NAMES)} in, {named(out, _DTYPE_NAMES)} out"
+        got = f"{named(source, DTYPE_NAMES)} in, {named(out, DTYPE_NAMES)} out"
         tags = (_TAGS["INT32"],) if shifting else _BITVEC_TAGS
         choice = source if source in tags else out if out in tags else tags[-1]
         what = f"{_ALU_NAMES[shift]} of {batch.row.mnemonic}" if shifting else batch.row.mnemonic
         return Explained(
             f"{what} works on raw bits and has {got}",
             got,
-            "the same type on both sides: " + ", ".join(_DTYPE_NAMES[tag] for tag in tags),
-            (Cure(f"use {_DTYPE_NAMES[choice]} on both sides", {"in_dtype": choice, "out_dtype": choice}),),
+            "the same type on both sides: " + ", ".join(DTYPE_NAMES[tag] for tag in tags),
+            (Cure(f"use {DTYPE_NAMES[choice]} on both sides", {"in_dtype": choice, "out_dtype": choice}),),
         )
 
     return Check(_BITVEC, "in_dtype", ok, explain)
@@ -277,16 +276,16 @@ def lane_dtype_checks(row: isa.BundleKind, generation: isa.Generation) -> Checks
 
     def explain(batch: Batch, at: int) -> Explained:
         source, out = int(batch.column("in_dtype")[at]), int(batch.column("out_dtype")[at])
-        got = f"{named(source, _DTYPE_NAMES)} in, {named(out, _DTYPE_NAMES)} out"
+        got = f"{named(source, DTYPE_NAMES)} in, {named(out, DTYPE_NAMES)} out"
         choice = source if source in _LANE_TAGS else _SAME_SIZE.get(source, _TAGS["UINT32"])
         return Explained(
             f"{batch.row.mnemonic} moves raw bits and has {got}",
             got,
-            "the same type on both sides: " + ", ".join(_DTYPE_NAMES[tag] for tag in _LANE_TAGS),
+            "the same type on both sides: " + ", ".join(DTYPE_NAMES[tag] for tag in _LANE_TAGS),
             (
                 Cure("write the type that is read", {"out_dtype": source})
                 if choice == source
-                else Cure(f"move the bits as {_DTYPE_NAMES[choice]}", {"in_dtype": choice, "out_dtype": choice}),
+                else Cure(f"move the bits as {DTYPE_NAMES[choice]}", {"in_dtype": choice, "out_dtype": choice}),
             ),
         )
 
@@ -365,7 +364,7 @@ def range_checks(row: isa.BundleKind, generation: isa.Generation) -> Checks:
     def explain(batch: Batch, at: int) -> Explained:
         least, most = (int(ends[at]) for ends in span(batch))
         tag = int(batch.column("out_dtype")[at])
-        name = _DTYPE_NAMES.get(tag, str(tag))
+        name = DTYPE_NAMES.get(tag, str(tag))
         wide = _TAGS["INT32"]
         fits = low[wide] <= least and most <= high[wide]
         quiet = {"base": 0, "step_elem": [0, 0, 0, 0], "channel_multiplier": 0}
