@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from lanefold.diagnostics import LanefoldError, Place, errors
 from lanefold.ops import Gather, Iota, Pool, Reduce, Softmax
 from lanefold.pto.isa import OPERATIONS, TARGETS
-from lanefold.pto.lower import View, lower, plan
+from lanefold.pto.lower import View, lower, plan, tiles, windows
 from lanefold.pto.lower.views import even
 from lanefold.pto.target import PtoTarget
 
@@ -120,6 +121,51 @@ def test_poolings(case: tuple[Pool, str, str], seed: int) -> None:
         np.testing.assert_array_equal(found, wanted.astype(np.float32))
     else:
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@given(poolings(), st.integers(3, 4), st.integers(2, 3), st.integers(0, 2**32 - 1))
+@settings(max_examples=80, deadline=None)
+def test_poolings_with_windows_larger_than_a_tile(case: tuple[Pool, str, str], taps: int, part: int, seed: int) -> None:
+    """With tiles of so few rows and columns, windows are folded axis by axis and in parts."""
+    op, name, prefer = case
+    value = np.random.default_rng(seed).uniform(-1, 1, op.input_shape).astype(np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "_TAPS", taps)
+        patch.setattr(tiles, "LONG", part)
+        patch.setattr(tiles, "fits_row", lambda _, cols: cols <= taps)
+        found, wanted = computed(op, value, name, prefer), pooled(op, value)
+    if op.operator == "max":
+        np.testing.assert_array_equal(found, wanted.astype(np.float32))
+    else:
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation"),
+    [(20_011, 1000, 1), (4_100, 1, 2), (60_000, 700, 1), (9_001, 3_000, 3)],
+)
+def test_windows_longer_than_a_tile(name: str, kernel: int, stride: int, dilation: int) -> None:
+    length = (kernel - 1) * dilation + 2_050
+    op = Pool("max", (1, 1, length), (kernel,), (stride,), (dilation,))
+    value = np.random.default_rng(0).standard_normal(op.input_shape, np.float32)
+    taken = np.lib.stride_tricks.sliding_window_view(value, (kernel - 1) * dilation + 1, axis=2)
+    wanted = taken[:, :, ::stride, ::dilation]
+    np.testing.assert_array_equal(computed(op, value, name), wanted.max(-1))
+    average = replace(op, operator="average")
+    np.testing.assert_allclose(computed(average, value, name), wanted.mean(-1, dtype=np.float64), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_windows_of_three_axes_larger_than_a_tile(name: str) -> None:
+    op = Pool("max", (1, 2, 33, 23, 26), (30, 20, 25), (2, 1, 1), pads=(4, 3, 2, 1, 0, 5))
+    value = np.random.default_rng(0).standard_normal(op.input_shape, np.float32)
+    filled = np.pad(value, ((0, 0), (0, 0), (4, 1), (3, 0), (2, 5)), constant_values=-np.inf)
+    wanted = np.lib.stride_tricks.sliding_window_view(filled, op.kernel, (2, 3, 4))[:, :, ::2].max((-3, -2, -1))
+    for prefer in ("cost", "column"):
+        np.testing.assert_array_equal(computed(op, value, name, prefer), wanted)
+    note = lower(op, Place(), target=name, prefer="column").note
+    assert "windows of 26×17×23 do not fit one tile and are folded axis by axis" in note
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -72,12 +72,21 @@ def stage(b: Builder, name: str, form: str, views: dict[str, View], column: tupl
     b.stages.append(Stage(ready, {f"g_{role}": view for role, view in views.items()}))
 
 
+def _row_bytes(b: Builder, cols: int) -> int:
+    """Local memory that the fold of one row of so many elements takes."""
+    register = TARGETS[b.target].register_bytes
+    scratch = register if cols * element(b.dtype).bytes > register else 0
+    return line_bytes(b.dtype, cols) + BLOCK_BYTES + scratch
+
+
+def fits_row(b: Builder, cols: int) -> bool:
+    """Whether a row of so many elements is folded by one operation."""
+    return _row_bytes(b, cols) <= room(b.target)
+
+
 def fold_rows(b: Builder, ending: str, source: View, result: View) -> None:
     """Each row of the source to one element: source [..., rows, C], result [..., rows, 1]."""
-    register = TARGETS[b.target].register_bytes
-    size = element(b.dtype).bytes
-    scratch = register if source.cols * size > register else 0
-    taken = line_bytes(b.dtype, source.cols) + BLOCK_BYTES + scratch
+    taken = _row_bytes(b, source.cols)
     for src, dst in split_rows(joined([source, result]), min(MOST, room(b.target) // taken)):
         stage(b, f"TROW{ending}", "R1", {"dst": dst, "src": src})
 

@@ -10,10 +10,13 @@ from lanefold.ops import Pool, WindowClass
 from lanefold.pto.lower import tiles
 from lanefold.pto.lower.plan import Builder
 from lanefold.pto.lower.prices import price
-from lanefold.pto.lower.views import View
+from lanefold.pto.lower.views import View, even
 
 Steps = tuple[tuple[int, int], ...]
 """Extents and strides, outermost first."""
+
+_TAPS = tiles.MOST
+"""Taps that are folded at once where they are rows of a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def _rows(b: Builder, w: Windows, lines: _Lines, classes: tuple[WindowClass, ...
     if each.size == 1:
         tiles.copy(b, source, result)
     else:
-        tiles.fold_rows(b, tiles.OPERATORS[w.op.operator], source, result)
+        _fold_rows(b, tiles.OPERATORS[w.op.operator], source, result)
 
 
 def picked(b: Builder, w: Windows, dense: str, classes: tuple[WindowClass, ...]) -> None:
@@ -145,7 +148,7 @@ def _lines(b: Builder, w: Windows, leading: tuple[WindowClass, ...]) -> _Lines:
     outputs = prod(each.outputs for each in leading)
     apart = w.maps * (outputs // together) * -(-together * width // widest)
     everywhere = 0 if sizes in w.dense else -(-positions(w, sizes) // widest)
-    if everywhere <= apart:
+    if everywhere <= apart or prod(sizes) > _TAPS:
         return _Lines(_at_every_position(b, w, leading), steps, begin)
     made = b.tensor("part", w.maps * outputs * width)
     walked, inner = steps, width
@@ -184,16 +187,100 @@ def positions(w: Windows, sizes: tuple[int, ...]) -> int:
 
 
 def _at_every_position(b: Builder, w: Windows, classes: tuple[WindowClass, ...]) -> str:
-    """The tensor that holds, for every element, the fold of the taps that follow from it."""
+    """The tensor that holds, for every element, the fold of the taps that follow from it.
+
+    Taps of all axes are the rows of one tile where they fit one, else they are folded axis by axis.
+    """
     sizes = tuple(each.size for each in classes)
     if all(size == 1 for size in sizes):
         return w.source
-    if sizes not in w.dense:
+    if sizes in w.dense:
+        return w.dense[sizes]
+    if prod(sizes) <= _TAPS:
         length = positions(w, sizes)
         taps = taps_of(w, sizes)
         made = b.tensor("part", length)
         source = View(w.source, (*(n for n, _ in taps), length), (*(s for _, s in taps), 1), 0, len(taps))
         tiles.fold_columns(b, tiles.OPERATORS[w.op.operator], source, View(made, (1, length), (length, 1)))
-        b.note("windows are folded at every position of the tensor, and those wanted are taken out")
         w.dense[sizes] = made
+    else:
+        _axis_by_axis(b, w, sizes)
+    b.note("windows are folded at every position of the tensor, and those wanted are taken out")
     return w.dense[sizes]
+
+
+def _axis_by_axis(b: Builder, w: Windows, sizes: tuple[int, ...]) -> None:
+    """The fold of the taps at every position, the last axis first."""
+    source, done = w.source, [1] * len(sizes)
+    if sum(size > 1 for size in sizes) > 1:
+        b.note(f"windows of {'×'.join(map(str, sizes))} do not fit one tile and are folded axis by axis")
+    for axis, tap in reversed(list(enumerate(taps_of(w, sizes)))):
+        if tap[0] == 1:
+            continue
+        done[axis] = tap[0]
+        reached = tuple(done)
+        if reached not in w.dense:
+            length = positions(w, reached)
+            made = b.tensor("part", length)
+            _fold_taps(
+                b, tiles.OPERATORS[w.op.operator], View(source, (tap[0], length), (tap[1], 1)), _line(made, length)
+            )
+            w.dense[reached] = made
+        source = w.dense[reached]
+
+
+def _line(tensor: str, length: int, offset: int = 0) -> View:
+    """One row."""
+    return View(tensor, (1, length), (length, 1), offset)
+
+
+def _fold_taps(b: Builder, ending: str, source: View, result: View) -> None:
+    """The rows of [taps, positions] to one; rows that do not fit one tile in parts, which are folded again."""
+    (n, length), step = source.shape, source.strides[0]
+    if n <= _TAPS:
+        tiles.fold_columns(b, ending, source, result)
+        return
+    size = even(n, tiles.LONG)
+    full, rest = divmod(n, size)
+    b.note(f"{n:,} elements are folded in parts of {size:,}")
+    reached = length + (full - 1) * size * step
+    parts = b.tensor("part", reached)
+    first = View(source.tensor, (size, reached), source.strides, source.offset)
+    _fold_taps(b, ending, first, _line(parts, reached))
+    whole = View(parts, (full, length), (size * step, 1))
+    if not rest:
+        _fold_taps(b, ending, whole, result)
+        return
+    both = b.tensor("part", 2 * length)
+    _fold_taps(b, ending, whole, _line(both, length))
+    last = View(source.tensor, (rest, length), source.strides, source.offset + full * size * step)
+    _fold_taps(b, ending, last, _line(both, length, length))
+    tiles.fold_columns(b, ending, View(both, (2, length), (length, 1)), result)
+
+
+def _fold_rows(b: Builder, ending: str, source: View, result: View) -> None:
+    """Rows to one element each; rows that do not fit one tile in parts, which are folded again."""
+    if tiles.fits_row(b, source.cols):
+        tiles.fold_rows(b, ending, source, result)
+        return
+    size = even(source.cols, tiles.LONG)
+    full, rest = divmod(source.cols, size)
+    b.note(f"{source.cols:,} elements are folded in parts of {size:,}")
+    lead, parts = source.shape[:-1], full + (rest > 0)
+    made = b.tensor("part", prod(lead) * parts)
+    steps = tuple(prod(lead[at + 1 :]) * parts for at in range(len(lead)))
+    axes = source.row_axes
+    tiles.fold_rows(
+        b,
+        ending,
+        View(source.tensor, (*lead, full, size), (*source.strides[:-1], size, 1), source.offset, axes + 1),
+        View(made, (*lead, full, 1), (*steps, 1, 1), 0, axes + 1),
+    )
+    if rest:
+        tiles.fold_rows(
+            b,
+            ending,
+            View(source.tensor, (*lead, rest), source.strides, source.offset + full * size, axes),
+            View(made, (*lead, 1), (*steps, 1), full, axes),
+        )
+    _fold_rows(b, ending, View(made, (*lead, parts), (*steps, 1), 0, axes), result)
