@@ -88,7 +88,7 @@ def target(name: str, /, **readings: str) -> Target:
                 f"{key} {shown(value)} is no reading of {row.name}",
                 got=f"{key}={shown(value)}",
                 allowed=f"{key}: {', '.join(known)}" if known else f"readings {', '.join(row.readings)}",
-                cures=[f"write {key}={known[0]!r}" if known else f"leave {key} out"],
+                cures=[f"write --{key} {known[0]}, in Python {key}={known[0]!r}" if known else f"leave {key} out"],
             )
         chosen[key] = value
     return row.make(**chosen)

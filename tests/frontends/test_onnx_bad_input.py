@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import numpy as np
@@ -222,6 +224,20 @@ def test_shapes_that_cannot_be_given(shapes: dict[str, list[int]]) -> None:
     model = one_node_model("MaxPool", ("batch", 3, None), kernel_shape=[2])  # type: ignore[arg-type]
     (finding,) = findings(model, shapes=shapes)
     assert finding.code == "ONNX-SHAPE-OPTION"
+    line = finding.cures[0].text
+    assert line.startswith("write --shape x=1,3,")
+    typed = line.partition("--shape x=")[2].partition(", in Python")[0]
+    (in_python,) = re.findall(r"shapes=(.*)$", line)
+    assert ast.literal_eval(in_python) == {"x": tuple(map(int, typed.split(",")))}
+    read_model(model, shapes=ast.literal_eval(in_python))
+
+
+def test_the_shape_of_a_settled_input_is_left_out() -> None:
+    model = one_node_model("MaxPool", (1, 3, 8), kernel_shape=[2])
+    (finding,) = findings(model, shapes={"x": [1, 3, 9]})
+    assert finding.allowed == "x=1,3,8, which the model states itself"
+    assert finding.cures[0].text == "leave the shape out: x has the extents 1,3,8"
+    assert compile_model(model, FakeTarget(), shapes={"x": [1, 3, 8]})
 
 
 def test_findings_of_all_nodes_come_together() -> None:

@@ -202,9 +202,12 @@ def route(
     if divided:
         show([_division(found.node, taken)])
     ways: dict[str, list[str]] = {}
+    other = {f"use the {each.name} path" for _, each in rows if each.chosen}
     for piece, each in rows:
         if each.against and not (divided and piece == found.node):
-            ways.setdefault(f"to make {each.name} legal: {each.against[0].cures[0].text}", []).append(piece)
+            cures = [cure.text for cure in each.against[0].cures if cure.text not in other]
+            way = f"to make {each.name} legal: {cures[0]}" if cures else f"nothing makes {each.name} legal"
+            ways.setdefault(way, []).append(piece)
     several = len(found.pieces) > 1
     show([f"{way} ({', '.join(pieces)})" if several else way for way, pieces in ways.items()])
 

@@ -21,6 +21,7 @@ from lanefold.cli.common import (
     write_arrays,
     write_bytes,
 )
+from lanefold.diagnostics import number_of
 
 if TYPE_CHECKING:
     from lanefold.tpb.binary import Stream
@@ -66,7 +67,7 @@ def asm(
     elif output is None:
         typer.echo("\n".join(words))
     else:
-        typer.echo(f"wrote {output}: {_counted(len(stream), 'bundle')}, {stream.words.size} bytes")
+        typer.echo(f"wrote {output}: {number_of(len(stream), 'bundle')}, {stream.words.size:,} bytes")
 
 
 def _module_streams(
@@ -89,7 +90,7 @@ def _module_streams(
         if output is None:
             typer.echo("\n".join([f"; {name}", *_digits(stream)]))
         else:
-            typer.echo(f"wrote {output / name}: {_counted(len(stream), 'bundle')}, {stream.words.size} bytes")
+            typer.echo(f"wrote {output / name}: {number_of(len(stream), 'bundle')}, {stream.words.size:,} bytes")
 
 
 def _digits(stream: Stream) -> list[str]:
@@ -171,9 +172,9 @@ def check_command(
     else:
         print_findings(findings)
         counted = {"instruction": told.get("instructions"), "bundle": told.get("bundles"), "error": len(wrong)}
-        words = [_counted(count, word) for word, count in counted.items() if count is not None]
+        words = [number_of(count, word) for word, count in counted.items() if count is not None]
         on = f" on {told['target']}" if "target" in told else ""
-        typer.echo(f"{program}{on}: {', '.join([*words, _counted(len(findings) - len(wrong), 'other finding')])}")
+        typer.echo(f"{program}{on}: {', '.join([*words, number_of(len(findings) - len(wrong), 'other finding')])}")
     raise typer.Exit(FINDINGS if wrong else DONE)
 
 
@@ -223,7 +224,7 @@ def sim(
     from lanefold.report.table import counter_line
 
     told = f"{first.generation}, opcodes {first.opcodes}, numerics {machine.options.numerics}"
-    typer.echo(f"executed {_counted(bundles, 'bundle')} on {told}")
+    typer.echo(f"executed {number_of(bundles, 'bundle')} on {told}")
     if counters is not None:
         typer.echo(counter_line(counters))
     for path in (output, trace):
@@ -261,10 +262,6 @@ def _parameter(text: str) -> tuple[str, int]:
     if not name or not equals or not (value.isascii() and value.isdigit() and len(value) < 10):
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE with a whole number", param_hint="--parameter")
     return name, int(value)
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def _stream(source: str, generation: str | None, opcodes: str | None) -> tuple[Stream, str]:

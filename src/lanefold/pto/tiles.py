@@ -200,7 +200,7 @@ def _line_findings(shape: TileType) -> list[Diagnostic]:
         BLOCKS.finding(
             f"{article} tile of {shape.dtype} with {count} {unit_word} has lines of {count * shape.element.bytes} "
             f"bytes, which is not a multiple of {BLOCK_BYTES}",
-            got=f"{axis} = {count} ({count * shape.element.bytes} bytes)",
+            got=f"{axis} = {count:,} ({count * shape.element.bytes:,} bytes)",
             allowed=f"{axis} a multiple of {unit} for {shape.dtype}",
             cures=[Cure(f"give the tile {padded} {axis} and keep its valid extents", {axis: padded})],
             place=Place(field=axis),

@@ -165,7 +165,21 @@ def _unknown(spec: Spec, key: str, name: str, allowed: Sequence[str]) -> Lanefol
         owner = next((each for each in SETS if _knows(each, key, name)), None)
         if owner is not None:
             cures.insert(0, Cure(f"name a target that knows {name}: {', '.join(owner.targets)}"))
+        else:
+            elsewhere = _elsewhere(key, name, allowed)
+            cures = elsewhere + (cures if near or not elsewhere else [])
     return NAME.error(message, got=repr(name), allowed=", ".join(allowed), cures=cures, place=spec.place(key))
+
+
+def _elsewhere(key: str, name: str, allowed: Sequence[str]) -> list[Cure]:
+    """The nearest name that other targets know, where it is nearer than any that is allowed."""
+    owners = {word: each.targets for each in SETS for word in getattr(each, key) if word not in allowed}
+    folded = {word.lower(): word for word in (*allowed, *owners)}
+    near = get_close_matches(name.lower(), list(folded), n=1, cutoff=0.6)
+    best = folded[near[0]] if near else ""
+    if best not in owners:
+        return []
+    return [Cure(f"write {best} and name a target that knows it: {', '.join(owners[best])}")]
 
 
 def _knows(each: InstructionSet, key: str, name: str) -> bool:

@@ -151,7 +151,7 @@ class TpbTarget:
                 raise damaged(
                     folder,
                     f"{engine}.bin",
-                    f"{engine}.bin has {len(data)} bytes",
+                    f"{engine}.bin has {len(data):,} bytes",
                     len(data),
                     f"a multiple of {isa.BUNDLE_BYTES}",
                 )

@@ -12,6 +12,7 @@ from onnx import numpy_helper
 from lanefold import arguments
 from lanefold.diagnostics import LanefoldError, Place
 from lanefold.frontends.onnx import rules
+from lanefold.numerics.dtypes import nearest_names
 
 _DTYPE_NAMES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "float32",
@@ -51,14 +52,14 @@ def set_shapes(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], sour
     )
     for name, given in shapes.items():
         wanted = arguments.integers("compile", f"shapes[{name!r}]", given, hint="(1, 3, 224, 224)")
-        problem = _shape_problem(inputs.get(name), wanted, inputs)
+        problem, cure = _shape_problem(name, wanted, inputs)
         if problem:
             found.append(
                 rules.SHAPE_OPTION.finding(
                     f"shape {list(wanted)} cannot be given to {name}",
                     got=f"{name}={','.join(map(str, wanted))}",
                     allowed=problem,
-                    cures=[f"give {problem}"],
+                    cures=[cure],
                     place=Place(file=source, operand=name),
                 )
             )
@@ -72,19 +73,45 @@ def set_shapes(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], sour
         raise LanefoldError(found, usage=True)
 
 
-def _shape_problem(value: onnx.ValueInfoProto | None, wanted: Sequence[int], names: Iterable[str]) -> str:
-    """What could be given instead; empty if the shape fits."""
+def _shape_problem(name: str, wanted: Sequence[int], inputs: Mapping[str, onnx.ValueInfoProto]) -> tuple[str, str]:
+    """What could be given instead, and the line to write; both empty if the shape fits."""
+    value = inputs.get(name)
     if value is None:
-        return "an input of the model: " + ", ".join(names)
+        if not inputs:
+            return "no shape: the model has no inputs", "leave shapes out"
+        near = nearest_names(name, list(inputs))[0]
+        return f"an input of the model: {', '.join(inputs)}", _fitting(inputs[near], wanted)
     if any(extent < 0 for extent in wanted):
-        return "extents of at least 0"
+        return "extents of at least 0", _fitting(value, wanted)
     if not value.type.tensor_type.HasField("shape"):
-        return ""
+        return "", ""
     dims = value.type.tensor_type.shape.dim
-    fits = len(dims) == len(wanted) and all(
-        not is_known(dim) or dim.dim_value == extent for dim, extent in zip(dims, wanted, strict=True)
+    pairs = zip(dims, wanted, strict=False)
+    if len(dims) == len(wanted) and all(not is_known(dim) or dim.dim_value == extent for dim, extent in pairs):
+        return "", ""
+    extents = f"{value.name}={','.join(open_extents(dims))}"
+    settled = all(map(is_known, dims))
+    return (f"{extents}, which the model states itself" if settled else f"{extents} with a number for each ?"), (
+        _fitting(value, wanted)
     )
-    return "" if fits else f"{value.name}={','.join(open_extents(dims))} with a number for each ?"
+
+
+def _fitting(value: onnx.ValueInfoProto, wanted: Sequence[int]) -> str:
+    """A shape that fits an input, with the extents that were given where they may stand, as one writes it."""
+    extents = [max(extent, 1) for extent in wanted]
+    if value.type.tensor_type.HasField("shape"):
+        dims = value.type.tensor_type.shape.dim
+        if all(map(is_known, dims)):
+            return f"leave the shape out: {value.name} has the extents {','.join(open_extents(dims)) or 'of a scalar'}"
+        given = extents if len(extents) == len(dims) else [1] * len(dims)
+        extents = [dim.dim_value if is_known(dim) else extent for dim, extent in zip(dims, given, strict=True)]
+    return _line(value.name, extents)
+
+
+def _line(name: str, extents: Sequence[int]) -> str:
+    """A shape as one writes it on the command line and in Python."""
+    listed = ", ".join(map(str, extents)) + "," * (len(extents) == 1)
+    return f"write --shape {name}={','.join(map(str, extents))}, in Python shapes={{{name!r}: ({listed})}}"
 
 
 def fix(proto: onnx.ModelProto, fixed: Mapping[str, Array], source: str) -> None:

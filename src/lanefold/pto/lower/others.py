@@ -168,7 +168,7 @@ def fitting(b: Builder, stages: Callable[[Builder, int], None], extent: tuple[in
                 continue
             finding = error.diagnostics[0]
             raise RULE_LONG.error(
-                f"a search over {n} elements does not fit into local memory: {finding.message}",
+                f"a search over {n:,} elements does not fit into local memory: {finding.message}",
                 got=n,
                 allowed="an axis that fits into one tile beside its scratch",
                 place=place,

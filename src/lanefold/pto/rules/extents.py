@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lanefold.diagnostics import Cure
+from lanefold.diagnostics import Cure, number_of
 from lanefold.pto.calls import Call
 from lanefold.pto.isa import BLOCK_BYTES, EXTENT_LIMIT, INDEX_EXACT_HALF, REPEAT_LIMIT
 from lanefold.pto.rules.base import Evidence, rule
-from lanefold.pto.rules.shapes import counted, domain, extents, fitted, prefixed, resized, typed
+from lanefold.pto.rules.shapes import domain, extents, fitted, prefixed, resized, typed
 
 _IDENTITY = {
     "sum": "0, the sum of no elements",
@@ -184,7 +184,7 @@ def row_modes(call: Call) -> Iterator[Evidence]:
     shape = call.operands[narrow].type
     unit = BLOCK_BYTES // shape.element.bytes
     yield Evidence(
-        f"{call.role_text(narrow)} is {shape}, which is neither mode of a per-row operand of {counted(rows, 'row')}",
+        f"{call.role_text(narrow)} is {shape}, which is neither mode of a per-row operand of {number_of(rows, 'row')}",
         got=f"src0 {call.operands['src0'].type}, src1 {call.operands['src1'].type}",
         allowed=f"{whole} valid {rows}×{cols}; {narrow} DN valid {rows}×1 (mode 1) or ND valid {rows}×{unit} (mode 2)",
         cures=_mode_cures(call, narrow, whole),

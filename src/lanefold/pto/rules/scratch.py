@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lanefold.diagnostics import Cure
+from lanefold.diagnostics import Cure, number_of
 from lanefold.pto.calls import Call
 from lanefold.pto.isa import BLOCK_BYTES
 from lanefold.pto.rules.base import Evidence, rule
-from lanefold.pto.rules.shapes import counted, domain, round_up
+from lanefold.pto.rules.shapes import domain, round_up
 from lanefold.pto.tiles import TileType
 
 _SOURCE = "PTO headers: scratch of reductions and of expansions with an operator"
@@ -94,7 +94,7 @@ def _column_arg(call: Call, rows: int, cols: int) -> Need | None:
         1,
         regions * group,
         dtype,
-        f"{counted(regions, 'region')} of {group} elements {'is' if regions == 1 else 'are'} kept in one row",
+        f"{number_of(regions, 'region')} of {group} elements {'is' if regions == 1 else 'are'} kept in one row",
     )
 
 
@@ -103,7 +103,7 @@ def _broadcast(call: Call, rows: int, cols: int) -> Need | None:
         return None
     size = -(-rows // 8) * 256 if rows < 256 else 7680
     dtype = _source_type(call)
-    return Need(1, size // _bytes(dtype), dtype, f"values of {counted(rows, 'row')} are spread in it", False)
+    return Need(1, size // _bytes(dtype), dtype, f"values of {number_of(rows, 'row')} are spread in it", False)
 
 
 _NEEDS = {
@@ -132,7 +132,9 @@ def _fits(need: Need, shape: TileType) -> bool:
 
 def _new_tile(need: Need) -> Cure:
     shape = need.tile()
-    return Cure(f"give a scratch tile {shape.dtype} ND {shape.rows}×{shape.cols} ({shape.bytes} bytes)", {"tmp": shape})
+    return Cure(
+        f"give a scratch tile {shape.dtype} ND {shape.rows}×{shape.cols} ({shape.bytes:,} bytes)", {"tmp": shape}
+    )
 
 
 @rule("PTO-SCRATCH-MISSING", _SOURCE)
@@ -144,7 +146,7 @@ def missing_scratch(call: Call) -> Iterator[Evidence]:
     yield Evidence(
         f"{call.op.name} on {call.target.name} reads a scratch tile here: {need.reason}",
         got="no scratch tile",
-        allowed=f"at least {counted(need.rows, 'row')} of {need.cols} {need.dtype}",
+        allowed=f"at least {number_of(need.rows, 'row')} of {need.cols} {need.dtype}",
         cures=[_new_tile(need)],
     )
 
@@ -179,10 +181,10 @@ def scratch_size(call: Call) -> Iterator[Evidence]:
     silent = call.support.scratch == "row_fold" and lanes < domain(call)[1] < 2 * lanes and shape.cols < lanes
     effect = "; the result would not be written, without any message" if silent else ""
     yield Evidence(
-        f"{call.role_text('tmp')} has {counted(shape.rows, 'row')} of {shape.cols} elements ({shape.bytes} bytes), but "
-        f"{need.reason}{effect}",
-        got=f"{shape.rows}×{shape.cols}, {shape.bytes} bytes",
-        allowed=f"at least {counted(need.rows, 'row')} of {need.cols} {need.dtype}, {wanted.bytes} bytes",
+        f"{call.role_text('tmp')} has {number_of(shape.rows, 'row')} of {shape.cols:,} elements "
+        f"({shape.bytes:,} bytes), but {need.reason}{effect}",
+        got=f"{shape.rows}×{shape.cols}, {shape.bytes:,} bytes",
+        allowed=f"at least {number_of(need.rows, 'row')} of {need.cols} {need.dtype}, {wanted.bytes:,} bytes",
         cures=[_new_tile(need)],
         role="tmp",
         field="cols" if shape.cols < need.cols else "rows",

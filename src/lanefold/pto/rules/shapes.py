@@ -10,12 +10,6 @@ from lanefold.pto.isa import BLOCK_BYTES, ELEMENTS, LayoutRule
 from lanefold.pto.names import element
 from lanefold.pto.tiles import TileType
 
-
-def counted(count: int, word: str) -> str:
-    """A number with its noun, for messages: ``1 row``, ``2 rows``."""
-    return f"{count} {word}{'s' * (count != 1)}"
-
-
 _ARTICLES = {"ND": "an ND", "DN": "a DN"}
 _EXACT_BITS = {"f32": 24, "f16": 11, "bf16": 8}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
@@ -138,14 +138,16 @@ def lower_pool(builder: Builder, op: Pool) -> str:
     builder.note("three axes in two passes: the last two, then the first")
     _planes(builder, Plane(source, middle, slices, rows, columns, op.operator, op.element, op.dtype, middle_dtype))
     area = rows.outputs * columns.outputs
-    flat = Axis(area, area, 0, 1, 1, area, (Part(0, area, 0, 1),))
     return _planes(
         builder,
-        Plane(middle, result, channels, depth, flat, op.operator, "identity", middle_dtype, op.output_dtype),
+        Plane(middle, result, channels, depth, _flat(area), op.operator, "identity", middle_dtype, op.output_dtype),
     )
 
 
 def _planes(builder: Builder, plane: Plane) -> str:
+    """Adds a plane's items and returns its route; a window that fits no partition is folded axis by axis."""
+    if _widest(plane.rows) > 1 and _widest(plane.columns) > 1 and not _fits(builder, plane, 1, 1):
+        return _axis_by_axis(builder, plane)
     block = _block(builder, plane)
     block_rows, block_columns = block
     if block_rows < plane.rows.outputs or block_columns < plane.columns.outputs:
@@ -163,6 +165,24 @@ def _planes(builder: Builder, plane: Plane) -> str:
     if classes > 1:
         builder.note(f"{classes} window classes (interior, edges, corners)")
     return _route(plane)
+
+
+def _axis_by_axis(builder: Builder, plane: Plane) -> str:
+    """The columns of every row first, then the rows; an average of averages has the product of their divisors."""
+    builder.note("a window does not fit a partition, and its two axes are folded one after the other")
+    rows, columns = plane.rows, plane.columns
+    exact = plane.operator == "max" or plane.dtype == "int32"
+    dtype = plane.dtype if exact else "float32"
+    middle = builder.tensor("between", plane.channels * rows.real * columns.outputs, dtype)
+    lines = plane.channels * rows.real
+    _planes(builder, replace(plane, result=middle, channels=lines, rows=WHOLE, out_dtype=dtype))
+    flat = _flat(columns.outputs)
+    return _planes(builder, replace(plane, source=middle, columns=flat, element="identity", dtype=dtype))
+
+
+def _flat(elements: int) -> Axis:
+    """An axis whose every element is a window of its own."""
+    return Axis(elements, elements, 0, 1, 1, elements, (Part(0, elements, 0, 1),))
 
 
 class Group(NamedTuple):
@@ -210,11 +230,11 @@ def _block(builder: Builder, plane: Plane) -> tuple[int, int]:
         elif block_columns > 1:
             block_columns = -(-block_columns // 2)
         else:
-            size = max(part.size for part in plane.rows.parts) * max(part.size for part in plane.columns.parts)
+            size = _widest(plane.rows) * _widest(plane.columns)
             raise RULE_WINDOW_SIZE.error(
-                f"a window of {size} elements does not fit a partition of the state buffer",
+                f"a window of {size:,} elements does not fit a partition of the state buffer",
                 got=f"{size} × {by_name(plane.dtype).bytes} bytes",
-                allowed=f"at most {builder.capacity} bytes per partition on {builder.generation}",
+                allowed=f"at most {builder.capacity:,} bytes per partition on {builder.generation}",
                 place=Place(node=builder.node),
                 cures=["pool in two steps with smaller windows, or keep the node on the host"],
             )
@@ -242,8 +262,12 @@ def _needed(plane: Plane, block_rows: int, block_columns: int) -> int:
 
 def _reach(axis: Axis, block: int) -> int:
     """Elements that ``block`` consecutive outputs read at most."""
-    widest = max(part.size for part in axis.parts)
-    return min(axis.extent, (block - 1) * axis.stride + (widest - 1) * axis.dilation + 1)
+    return min(axis.extent, (block - 1) * axis.stride + (_widest(axis) - 1) * axis.dilation + 1)
+
+
+def _widest(axis: Axis) -> int:
+    """Elements of the widest window."""
+    return max(part.size for part in axis.parts)
 
 
 def _tile(builder: Builder, plane: Plane, group: Group, rows: tuple[int, int], columns: tuple[int, int]) -> None:

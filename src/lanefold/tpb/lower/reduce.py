@@ -86,7 +86,7 @@ def lower_free_axis(builder: Builder, op: Reduce) -> str:
     for stage in first:
         _stage(builder, stage)
     _stage(builder, second)
-    builder.note(f"rows of {fold.row} elements in {parts} parts, folded again")
+    builder.note(f"rows of {fold.row:,} elements in {parts:,} parts, folded again")
     return _route(fold)
 
 
@@ -378,11 +378,12 @@ def lower_cross_lane(builder: Builder, op: Reduce) -> str:
     if not (legal and len(fold.folded) == 1 and fold.row <= PARTITIONS):
         raise RULE_CROSS_LANE.error(
             "the cross-lane path folds one run of 2 to 128 elements by add, average or max, floats also by min, not "
-            f"{op.operator} over {fold.row} elements of {op.dtype} in {number_of(len(fold.folded), 'run')}",
+            f"{op.operator} over {number_of(fold.row, 'element')} of {op.dtype} "
+            f"in {number_of(len(fold.folded), 'run')}",
             got=f"{op.operator} of {op.dtype}, {number_of(fold.row, 'element')}, element {op.element}",
             allowed="add, average or max over one run of 2 to 128 elements; min of float32, float16 or bfloat16 alike",
             place=Place(node=builder.node),
-            cures=["use the free-axis path"],
+            cures=[*(["fold one run of 2 to 128 elements at a time"] if legal else []), "use the free-axis path"],
         )
     lanes = fold.folded[0]
     per_element = by_name(fold.dtype).bytes + by_name(fold.out_dtype).bytes

@@ -149,7 +149,11 @@ class Machine:
     # What the instructions call
 
     def write(self, task: Task, values: npt.NDArray[np.float32]) -> None:
-        """Casts float32 results, in pattern order, and writes them to the destination of a task."""
+        """Casts float32 results, in pattern order, and writes them to the destination of a task.
+
+        Raises:
+            LanefoldError: for a NaN where `Options.nan_store` is ``error``.
+        """
         target = task.dst
         if self.options.count:
             self.note("saturated", counting.saturated(values, target.dtype, self._saturate))
@@ -263,7 +267,7 @@ class Machine:
                 raise _UNWRITTEN.error(
                     f"{task.row.mnemonic} reads {missing} element{'s' * (missing != 1)} of {role.field} that nothing "
                     "has written",
-                    got=f"{missing} of {shadow.size} elements",
+                    got=f"{missing:,} of {shadow.size:,} elements",
                     allowed="elements that were written before",
                     cures=["call mark_written for data put in by hand", "run with track_uninitialised=False"],
                     place=task.place,
