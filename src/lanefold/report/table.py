@@ -39,6 +39,7 @@ _LONG = frozenset(
 """Columns whose cells are broken first, between words, where a terminal is too narrow."""
 _GAP = 2
 _FEW_FILES = 12
+_MOST_ROWS = 1000
 _RIGHT = frozenset(("bytes", "cycles"))
 
 
@@ -164,18 +165,23 @@ def _cells(row: LedgerRow) -> tuple[object, ...]:
 
 
 def cost_parts(cost: ProgramCost) -> list[RenderableType | str]:
-    """A row per instruction: engine, cycles, time, rule, bound and validity; what models say beside it; the terms."""
+    """A row per instruction: engine, cycles, time, rule, bound and validity; what models say beside it; the terms.
+
+    Of very long programs the first rows are shown, and how many follow.
+    """
     if not cost.rows:
         return []
     columns = ["instruction", "engine", "cycles", "time", "rule", "bound", "validity"]
     if cost.terms:
         columns.insert(5, "terms")
     rows = []
-    for row in cost.rows:
+    for row in cost.rows[:_MOST_ROWS]:
         cells = [row.instruction, row.engine, cycles_text((row.low, row.high), row.estimate), time_text(row.ns)]
         cells += [row.rule, *([terms_text(row.terms)] if cost.terms else []), row.bound, row.validity]
         rows.append(cells)
     parts: list[RenderableType | str] = [table("", columns, rows, ("cycles", "time"))]
+    if len(cost.rows) > _MOST_ROWS:
+        parts.append(f"{number_of(len(cost.rows) - _MOST_ROWS, 'more row')}; --json has all")
     notes = Counter(row.note for row in cost.rows if row.note)
     parts += [f"{note} ({count} times)" if count > 1 else note for note, count in notes.items()]
     return [*parts, f"terms: {terms_text(cost.terms)} cycles"] if cost.terms else parts

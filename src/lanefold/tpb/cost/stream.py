@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lanefold.diagnostics import LanefoldError
@@ -65,12 +66,18 @@ def _target(stream: Stream) -> str:
 
 
 def _rows(stream: Stream, model: str) -> Iterator[CostRow]:
+    # Loops repeat their bundles: equal ones are priced once.
+    known: dict[bytes, tuple[CostRow, int]] = {}
     bundles = list(stream)
     at = 0
     while at < len(bundles):
-        pair = tuple(_name(bundle) for bundle in bundles[at : at + 2])
-        used = 2 if pair in _PAIRS else 1
-        yield _row(stream, bundles[at : at + used], at, model)
+        key = b"".join(bundle.tobytes() for bundle in bundles[at : at + 2])
+        if key not in known:
+            used = 2 if tuple(_name(bundle) for bundle in bundles[at : at + 2]) in _PAIRS else 1
+            known[key] = _row(stream, bundles[at : at + used], at, model), used
+        row, used = known[key]
+        shown = " + ".join(bundle.mnemonic for bundle in bundles[at : at + used])
+        yield replace(row, instruction=f"{at} {shown}")
         at += used
 
 
