@@ -178,3 +178,18 @@ def test_values_of_parameters_that_a_text_does_not_have(call, tmp_path: Path, co
         name = finding["allowed"]
         assert finding["cures"][0]["text"] == cure.format(name)
     assert call(command, path, "--parameter", f"{name}=8", "--json")[0] in (0, 1)
+
+
+def test_many_findings_of_a_rule_and_long_prices_end_with_how_many_follow(tmp_path: Path, call) -> None:
+    stream = tmp_path / "many.bin"
+    stream.write_bytes(bytes.fromhex("45" + "00" * 63) * 1200)
+    _, _, told = call("check", stream)
+    assert told.count("error[TPB-WORD-LENGTH]") == 20
+    assert "1,180 more findings of TPB-WORD-LENGTH; --json has all" in told
+    _, document, _ = call("check", stream, "--json")
+    assert sum(each["code"] == "TPB-WORD-LENGTH" for each in json.loads(document)["findings"]) == 1200
+    _, priced, _ = call("cost", stream)
+    assert "200 more rows; --json has all" in priced
+    _, document, _ = call("cost", stream, "--json")
+    rows = json.loads(document)["rows"]
+    assert [row["instruction"].split()[0] for row in rows] == [str(index) for index in range(1200)]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
+from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule, number_of
 from lanefold.program.files import said, write_whole
 
 DONE, FINDINGS, USAGE = 0, 1, 2
 """Exit statuses: done; findings (illegal, verification failed); bad usage or unreadable input."""
+_MOST_FINDINGS = 20
+"""Findings of one rule that are printed for people."""
 
 _ARRAYS = Rule(
     "CLI-ARRAYS", "Arrays are read from an .npz file with one plain array per name.", "Command line", usage=True
@@ -48,10 +51,20 @@ def _finite(data: object) -> object:
 
 
 def print_findings(findings: list[Diagnostic], *, brief: bool = False) -> None:
-    """Prints findings to the error stream; with ``brief`` those that only inform take one line."""
+    """Prints findings to the error stream; with ``brief`` those that only inform take one line.
+
+    Of one rule the first findings are printed, and how many more there are.
+    """
+    met: Counter[str] = Counter()
     for finding in findings:
+        met[finding.code] += 1
+        if met[finding.code] > _MOST_FINDINGS:
+            continue
         text = finding.to_text()
         typer.echo(text.partition("\n")[0] if brief and finding.severity == "info" else text, err=True)
+    for code, count in met.items():
+        if count > _MOST_FINDINGS:
+            typer.echo(f"{number_of(count - _MOST_FINDINGS, 'more finding')} of {code}; --json has all", err=True)
 
 
 def announce_compilation() -> None:
