@@ -25,7 +25,7 @@ from lanefold.program import LegStep
 from lanefold.targets import target
 
 SEED = int(os.environ.get("LANEFOLD_RANDOM_SEED", "20261201"))
-MODELS = int(os.environ.get("LANEFOLD_RANDOM_MODELS", "1000"))
+MODELS = int(os.environ.get("LANEFOLD_RANDOM_MODELS", "2000"))
 PARTS = 8
 TPB, PTO = ("trn1", "trn2", "trn3"), ("cpu", "a2a3", "a5")
 READINGS: dict[str, tuple[dict[str, str], ...]] = {
@@ -38,7 +38,7 @@ NO_WINDOW = ("OP-POOL-WINDOW-EMPTY", "OP-POOL-WINDOW-WIDE")
 WARNED = ("ONNX-AUTO-PAD", "OP-POOL-NO-EFFECT")
 """Warnings where onnxruntime is known to read an attribute in another way than the specification."""
 HOST = "ONNX-HOST-RUN"
-"""onnxruntime has no kernel for a node, and the target has no numbers of its type."""
+"""The node stays on the host, and onnxruntime refuses it: old softmaxes over an axis beyond the last one, for example."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ def check(sample: Sample, wanted: list[np.ndarray], name: str, readings: dict[st
     try:
         outcome = verify(plan.model, plan.program, sample.feeds)
     except LanefoldError as error:
-        tally.became["no kernel on the host"] += 1
+        tally.became["refused on the host"] += 1
         return "" if {found.code for found in error.diagnostics} == {HOST} else f"refused: {error}"
     tally.became[row.disposition] += 1
     tally.causes.update(outcome.causes)
