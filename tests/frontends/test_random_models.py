@@ -38,7 +38,7 @@ NO_WINDOW = ("OP-POOL-WINDOW-EMPTY", "OP-POOL-WINDOW-WIDE")
 WARNED = ("ONNX-AUTO-PAD", "OP-POOL-NO-EFFECT")
 """Warnings where onnxruntime is known to read an attribute in another way than the specification."""
 HOST = "ONNX-HOST-RUN"
-"""The node stays on the host, and onnxruntime refuses it: old softmaxes over an axis beyond the last one, for example."""
+"""The node stays on the host, and onnxruntime refuses it: an old softmax over an axis beyond the last, for example."""
 
 
 @dataclass
