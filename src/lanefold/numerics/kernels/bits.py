@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lanefold.numerics.alu import by_name
-from lanefold.numerics.kernels.jit import compiled
+from lanefold.numerics.kernels.jit import compiled, inner
 from lanefold.numerics.kernels.steps import (
     ABS,
     ABS_MAX,
@@ -38,7 +38,7 @@ MOD_INT = by_name("mod_int").ordinal
 _LOW32, _HIGH32 = -(2**31), 2**31 - 1
 
 
-@compiled
+@inner
 def _fit(value: Any, saturate: Any) -> Any:
     """A sum, product or magnitude brought back to 32 bits."""
     if _LOW32 <= value <= _HIGH32:
@@ -48,7 +48,7 @@ def _fit(value: Any, saturate: Any) -> Any:
     return ((value - _LOW32) & 0xFFFFFFFF) + _LOW32
 
 
-@compiled
+@inner
 def _quotient(a: Any, x: Any) -> Any:
     if x == 0:
         return 0
@@ -56,7 +56,7 @@ def _quotient(a: Any, x: Any) -> Any:
     return size if (a < 0) == (x < 0) else -size
 
 
-@compiled
+@inner
 def whole_step(op: Any, a: Any, x: Any, saturate: Any) -> Any:
     """One step of an arithmetic fold of int32 values held as int64."""
     if is_truth(op):
@@ -84,7 +84,7 @@ def whole_step(op: Any, a: Any, x: Any, saturate: Any) -> Any:
     return a
 
 
-@compiled
+@inner
 def bit_step(op: Any, a: Any, x: Any, amount: Any, width: Any) -> Any:
     """One step of a fold of raw bits; ``a`` and ``x`` are zero-extended, ``amount`` is ``x`` with its sign."""
     mask = (1 << width) - 1

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import binding as llvm
 from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,6 +19,48 @@ def compiled(function: F) -> F:
     # Numba notices changes of the file a function stands in, not of the files it calls into: whoever edits these loops
     # clears the cache (find src -name "*.nb?" -delete).
     return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+_GLOBALS = "_ZN08NumbaEnv"
+
+
+class _Part(JITCodeLibrary):  # type: ignore[misc, no-any-unimported, unused-ignore]
+    """Code that is linked into the code of its callers, and optimised and turned into machine code only there."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave it to the callers."""
+
+    def _finalize_final_module(self) -> None:
+        # All that has to exist by itself is the pointer to the globals of the function, which is set once it stands.
+        names = [each.name for each in self._final_module.global_variables if each.name.startswith(_GLOBALS)]
+        module = llvm.parse_assembly("\n".join(f'@"{name}" = common global i64 0' for name in names))
+        self._codegen._add_module(module)  # type: ignore[no-untyped-call, unused-ignore]
+        self._finalized = True
+
+
+class _PartCompiler(Compiler):  # type: ignore[misc, no-any-unimported, unused-ignore]
+    """The usual steps, up to code that is only linked."""
+
+    def define_pipelines(self) -> Any:
+        """The steps."""
+        self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)  # type: ignore[no-untyped-call, unused-ignore]
+        return super().define_pipelines()  # type: ignore[no-untyped-call, unused-ignore]
+
+
+_NO_WAY_IN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
+
+
+def inner(function: F) -> F:
+    """Compile a function that only compiled functions call: as a part of each of them, not by itself.
+
+    Otherwise a chain of calls is optimised and turned into machine code once more at every step up.
+    """
+    return cast(F, numba.njit(nogil=True, error_model="numpy", **_NO_WAY_IN)(function))
+
+
+def contracted(function: F) -> F:
+    """As `inner`, for a function in which a product and the sum it goes into may be rounded once."""
+    return cast(F, numba.njit(nogil=True, error_model="numpy", fastmath={"contract"}, **_NO_WAY_IN)(function))
 
 
 class _First(event.Listener):

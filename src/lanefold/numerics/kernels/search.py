@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from lanefold.numerics.kernels.jit import compiled
+from lanefold.numerics.kernels.jit import compiled, inner
 from lanefold.numerics.kernels.scan import BLOCK, between, greatest, meets, reaches
 from lanefold.numerics.kernels.vector import LANES, peek
-from lanefold.numerics.kernels.walk import F32, advance, dims_of, load_run
+from lanefold.numerics.kernels.walk import F32, FRONT, advance, dims_of, load_run
 
 _SLOTS = 8
 _ZERO = np.float32(0)
 _LOWEST = np.float32(-np.inf)
 
 
-@compiled
+@inner
 def _worst(slots: Any) -> Any:
     # What an element must exceed to enter: the least slot that is no NaN; nothing exceeds a row of NaN slots.
     for k in range(_SLOTS - 1, -1, -1):
@@ -25,7 +25,7 @@ def _worst(slots: Any) -> Any:
     return np.float32(np.inf)
 
 
-@compiled
+@inner
 def _insert(slots: Any, value: Any, filled: Any) -> None:
     for k in range(filled):
         if value > slots[k]:
@@ -34,7 +34,7 @@ def _insert(slots: Any, value: Any, filled: Any) -> None:
         slots[filled] = value
 
 
-@compiled
+@inner
 def _one_by_one(
     memory: Any, table: Any, codec: Any, position: Any, total: Any, walk: Any, tile: Any, slots: Any
 ) -> Any:
@@ -42,7 +42,7 @@ def _one_by_one(
     dims, strides, kept, index = walk
     limit = _LOWEST
     for done in range(total):
-        load_run(memory, codec, table, position, 0, 1, tile, 0)
+        load_run(memory, codec, table, position, 0, 1, tile, FRONT)
         x = peek(tile, 0, _ZERO)
         if done < _SLOTS or x > limit:
             _insert(slots, x, min(done, _SLOTS))
@@ -50,12 +50,12 @@ def _one_by_one(
         position = advance(index, dims, strides, 0, kept, position)
 
 
-@compiled
+@inner
 def _begins_with_nan(memory: Any, table: Any, codec: Any, position: Any, walk: Any, tile: Any) -> Any:
     dims, strides, kept, index = walk
     found = False
     for _ in range(_SLOTS):
-        load_run(memory, codec, table, position, 0, 1, tile, 0)
+        load_run(memory, codec, table, position, 0, 1, tile, FRONT)
         x = peek(tile, 0, _ZERO)
         found |= x != x
         position = advance(index, dims, strides, 0, kept, position)
@@ -63,7 +63,7 @@ def _begins_with_nan(memory: Any, table: Any, codec: Any, position: Any, walk: A
     return found
 
 
-@compiled
+@inner
 def _block_greatest(values: Any, at: Any, count: Any) -> Any:
     if count == BLOCK:
         return greatest(values, at, _LOWEST)
@@ -74,7 +74,7 @@ def _block_greatest(values: Any, at: Any, count: Any) -> Any:
     return a
 
 
-@compiled
+@inner
 def _eighth(tops: Any, blocks: Any, slots: Any) -> Any:
     # Eight blocks reach this value, so that no element below it is among the eight largest.
     if blocks < _SLOTS:
@@ -86,7 +86,7 @@ def _eighth(tops: Any, blocks: Any, slots: Any) -> Any:
     return slots[_SLOTS - 1]
 
 
-@compiled
+@inner
 def _search_block(values: Any, at: Any, count: Any, least: Any, slots: Any) -> None:
     for near in range(at, at + count, LANES):
         few = min(LANES, at + count - near)
@@ -126,7 +126,7 @@ def max8_flat(memory: Any, table: Any, codec: Any, start: Any, pitch: Any, pairs
                 values, at = memory, places[block]
                 if not in_place:
                     values, at = tile, 0
-                    load_run(memory, codec, table, places[block], strides[0], sizes[block], tile, 0)
+                    load_run(memory, codec, table, places[block], strides[0], sizes[block], tile, FRONT)
                 tops[block] = _block_greatest(values, at, sizes[block])
                 block += 1
             position = advance(index, dims, strides, 1, kept, position)
@@ -138,11 +138,11 @@ def max8_flat(memory: Any, table: Any, codec: Any, start: Any, pitch: Any, pairs
             values, at = memory, places[block]
             if not in_place:
                 values, at = tile, 0
-                load_run(memory, codec, table, places[block], strides[0], sizes[block], tile, 0)
+                load_run(memory, codec, table, places[block], strides[0], sizes[block], tile, FRONT)
             _search_block(values, at, sizes[block], least, slots)
 
 
-@compiled
+@inner
 def _any_between(values: Any, at: Any, count: Any, low: Any, high: Any) -> Any:
     if count == BLOCK:
         return between(values, at, low, high)
@@ -153,7 +153,7 @@ def _any_between(values: Any, at: Any, count: Any, low: Any, high: Any) -> Any:
     return hits != 0
 
 
-@compiled
+@inner
 def _bounds(keys: Any) -> Any:
     low, high = np.float32(np.inf), np.float32(-np.inf)
     for k in range(_SLOTS):
@@ -162,7 +162,7 @@ def _bounds(keys: Any) -> Any:
     return low, high
 
 
-@compiled
+@inner
 def _mark(
     values: Any, at: Any, count: Any, number: Any, waiting: Any, places: Any, replacement: Any, hits: Any
 ) -> None:
@@ -178,7 +178,7 @@ def _mark(
                 break
 
 
-@compiled
+@inner
 def _mark_block(
     values: Any, at: Any, count: Any, number: Any, waiting: Any, places: Any, replacement: Any, hits: Any
 ) -> None:
@@ -225,7 +225,7 @@ def find_flat(
                 values, at = memory, position + left
                 if not in_place:
                     values, at = tile, 0
-                    load_run(memory, codec, table, position + left * strides[0], strides[0], count, tile, 0)
+                    load_run(memory, codec, table, position + left * strides[0], strides[0], count, tile, FRONT)
                 if _any_between(values, at, count, low, high):
                     _mark_block(values, at, count, number, waiting, places[channel], replacement, hits)
                     low, high = _bounds(waiting)

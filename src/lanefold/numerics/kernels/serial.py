@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lanefold.numerics.kernels.jit import compiled
+from lanefold.numerics.kernels.jit import compiled, inner
 from lanefold.numerics.kernels.scan import BYTES, SUMS, byte_sum_signed, byte_sum_unsigned
 from lanefold.numerics.kernels.steps import ADD, AVERAGE, MAX, MIN, above, below, larger, smaller, step
 from lanefold.numerics.kernels.vector import (
@@ -29,7 +29,7 @@ from lanefold.numerics.kernels.vector import (
     min_run,
     peek,
 )
-from lanefold.numerics.kernels.walk import BF16, F16, F32, I8, U8, advance, dims_of, load_run
+from lanefold.numerics.kernels.walk import BF16, F16, F32, FRONT, I8, U8, advance, dims_of, load_run
 
 FROM_FIRST, FROM_VALUE = 0, 1
 PLAIN, TIMES_DOUBLE, TIMES_FLOAT = 0, 1, 2
@@ -41,7 +41,7 @@ _LONGEST = 1 << 15
 _ZERO = np.float32(0)
 
 
-@compiled
+@inner
 def _any_nan(acc: Any) -> Any:
     found = np.int32(0)
     for i in range(acc.size):
@@ -49,7 +49,7 @@ def _any_nan(acc: Any) -> Any:
     return found != 0
 
 
-@compiled
+@inner
 def _any_lanes(op: Any, values: Any, at: Any, done: Any, count: Any, scale: Any, acc: Any, lanes: Any) -> None:
     for lane in range(lanes):
         a = acc[lane]
@@ -58,7 +58,7 @@ def _any_lanes(op: Any, values: Any, at: Any, done: Any, count: Any, scale: Any,
         acc[lane] = a
 
 
-@compiled
+@inner
 def _extreme(op: Any, values: Any, at: Any, count: Any, a: Any, rows: Any) -> Any:
     # The extreme of many does not depend on their order but for the sign of a zero, which the caller looks after;
     # ``a`` is no NaN, and comparisons pass over those that come.
@@ -76,7 +76,7 @@ def _extreme(op: Any, values: Any, at: Any, count: Any, a: Any, rows: Any) -> An
     return a
 
 
-@compiled
+@inner
 def _extremes(op: Any, values: Any, at: Any, count: Any, acc: Any, lanes: Any) -> None:
     rows = np.empty(LANES, np.float32)
     for lane in range(lanes):
@@ -91,7 +91,7 @@ def _extremes(op: Any, values: Any, at: Any, count: Any, acc: Any, lanes: Any) -
         acc[lane] = found
 
 
-@compiled
+@inner
 def _add_blocks(values: Any, codec: Any, at: Any, whole: Any, acc: Any) -> None:
     done = 0
     if codec == F32:
@@ -116,7 +116,7 @@ def _add_blocks(values: Any, codec: Any, at: Any, whole: Any, acc: Any) -> None:
             done += LANES
 
 
-@compiled
+@inner
 def _byte_total(values: Any, codec: Any, at: Any, count: Any) -> Any:
     total = np.int64(0)
     blocks = count // BYTES
@@ -131,7 +131,7 @@ def _byte_total(values: Any, codec: Any, at: Any, count: Any) -> Any:
     return total
 
 
-@compiled
+@inner
 def _exact_bytes(codec: Any, count: Any, acc: Any, lanes: Any) -> Any:
     # Whole numbers up to 2^24 are exact in float32: while no partial sum can pass that, the order changes nothing.
     if codec not in (I8, U8):
@@ -143,7 +143,7 @@ def _exact_bytes(codec: Any, count: Any, acc: Any, lanes: Any) -> Any:
     return exact
 
 
-@compiled
+@inner
 def _add_piece(values: Any, codec: Any, at: Any, count: Any, acc: Any, lanes: Any) -> None:
     if not _exact_bytes(codec, count, acc, lanes):
         _add_blocks(values, codec, at, count, acc)
@@ -152,7 +152,7 @@ def _add_piece(values: Any, codec: Any, at: Any, count: Any, acc: Any, lanes: An
         acc[lane] = np.float32(np.int64(acc[lane]) + _byte_total(values, codec, at[lane], count))
 
 
-@compiled
+@inner
 def _lanes(op: Any, values: Any, at: Any, count: Any, scale: Any, acc: Any, lanes: Any) -> None:
     if op in (MAX, MIN):
         _extremes(op, values, at, count, acc, lanes)
@@ -162,20 +162,20 @@ def _lanes(op: Any, values: Any, at: Any, count: Any, scale: Any, acc: Any, lane
     _any_lanes(op, values, at, whole, count, scale, acc, lanes)
 
 
-@compiled
+@inner
 def _begin(op: Any, first: Any, scale: Any, divisor: Any) -> Any:
     if op != AVERAGE:
         return first
     return first / divisor if divisor > 0 else first * scale
 
 
-@compiled
+@inner
 def _gather(memory: Any, table: Any, codec: Any, starts: Any, offset: Any, stride: Any, count: Any, tile: Any) -> None:
     for lane in range(LANES):
         load_run(memory, codec, table, starts[lane] + offset, stride, count, tile, lane * _RUN)
 
 
-@compiled
+@inner
 def _fold_group(memory: Any, table: Any, task: Any, real: Any, starts: Any, lanes: Any, dims: Any, work: Any) -> None:
     codec, op, begin = task
     value, scale, divisor = real
@@ -185,7 +185,7 @@ def _fold_group(memory: Any, table: Any, task: Any, real: Any, starts: Any, lane
     typed = op == ADD and onwards[0] == 1 and (codec in (U8, I8) or (lanes > 1 and codec in (BF16, F16)))
     place[:] = 0
     acc[:] = value
-    offset = 0
+    offset = FRONT
     done = 0
     while done < total:
         # One run of the innermost dim, or as much of it as the tile holds.
@@ -227,7 +227,7 @@ def _fold_group(memory: Any, table: Any, task: Any, real: Any, starts: Any, lane
             offset = advance(place, inner, onwards, 1, depth, offset)
 
 
-@compiled
+@inner
 def _fold_runs(memory: Any, table: Any, task: Any, real: Any, start: Any, lane_dims: Any, dims: Any, out: Any) -> None:
     # Lanes that are missing in the last group repeat the first of the group.
     nums, strides, kept = lane_dims
@@ -248,7 +248,7 @@ def _fold_runs(memory: Any, table: Any, task: Any, real: Any, start: Any, lane_d
             out[group + lane] = acc[lane]
 
 
-@compiled
+@inner
 def _row(op: Any, values: Any, at: Any, scale: Any, acc: Any) -> None:
     n = acc.size
     if op == ADD:
@@ -265,7 +265,7 @@ def _row(op: Any, values: Any, at: Any, scale: Any, acc: Any) -> None:
             acc[i] = step(op, acc[i], peek(values, at + i, _ZERO), scale)
 
 
-@compiled
+@inner
 def _eight_rows(op: Any, values: Any, at: Any, acc: Any) -> None:
     # Most often the eight rows after these follow at the same distance.
     onward = 8 * (at[1] - at[0])
@@ -284,7 +284,7 @@ def _eight_rows(op: Any, values: Any, at: Any, acc: Any) -> None:
         acc[i] = a
 
 
-@compiled
+@inner
 def _fold_row(
     memory: Any, table: Any, task: Any, real: Any, position: Any, stride: Any, dims: Any, work: Any, acc: Any
 ) -> None:
@@ -308,7 +308,7 @@ def _fold_row(
             continue
         values, at = memory, position
         if not in_place:
-            load_run(memory, codec, table, position, stride, wide, tile, 0)
+            load_run(memory, codec, table, position, stride, wide, tile, FRONT)
             values, at = tile, 0
         if done == 0 and begin == FROM_FIRST:
             for i in range(wide):
@@ -320,12 +320,12 @@ def _fold_row(
         done += 1
 
 
-@compiled
+@inner
 def _is_fast(op: Any, in_place: Any, acc: Any) -> Any:
     return in_place and (op == ADD or (op == MAX and not _any_nan(acc)))
 
 
-@compiled
+@inner
 def _fold_rows(memory: Any, table: Any, task: Any, real: Any, start: Any, lane_dims: Any, dims: Any, out: Any) -> None:
     nums, strides, kept = lane_dims
     index = np.zeros(nums.size, np.int64)
@@ -340,7 +340,7 @@ def _fold_rows(memory: Any, table: Any, task: Any, real: Any, start: Any, lane_d
         base = advance(index, nums, strides, 1, kept, base)
 
 
-@compiled
+@inner
 def _finish(mode: Any, factor: Any, negate: Any, out: Any) -> None:
     if mode == TIMES_DOUBLE:
         for i in range(out.size):
@@ -418,7 +418,7 @@ def sum_in_fours(memory: Any, table: Any, codec: Any, start: Any, inner: Any, pa
     for lane in range(out.size):
         position = base
         for i in range(total):
-            load_run(memory, codec, table, position, 1, 1, tile, 0)
+            load_run(memory, codec, table, position, 1, 1, tile, FRONT)
             window[i] = peek(tile, 0, _ZERO)
             position = advance(place, within, onwards, 0, depth, position)
         s0 = s1 = s2 = s3 = _ZERO

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lanefold.numerics.alu import ALU_OPS, by_name
-from lanefold.numerics.kernels.jit import compiled
+from lanefold.numerics.kernels.jit import inner
 
 ADD = by_name("add").ordinal
 SUBTRACT = by_name("subtract").ordinal
@@ -38,37 +38,37 @@ _ONE = np.float32(1)
 _ZERO = np.float32(0)
 
 
-@compiled
+@inner
 def larger(a: Any, x: Any) -> Any:
     """The larger of two; a NaN is skipped, ties keep ``a``."""
     return x if (x > a) | (a != a) else a
 
 
-@compiled
+@inner
 def smaller(a: Any, x: Any) -> Any:
     """The smaller of two; a NaN is skipped, ties keep ``a``."""
     return x if (x < a) | (a != a) else a
 
 
-@compiled
+@inner
 def above(a: Any, x: Any) -> Any:
     """The larger of two where ``a`` is no NaN; one in ``x`` is skipped, ties keep ``a``."""
     return x if x > a else a
 
 
-@compiled
+@inner
 def below(a: Any, x: Any) -> Any:
     """The smaller of two where ``a`` is no NaN; one in ``x`` is skipped, ties keep ``a``."""
     return x if x < a else a
 
 
-@compiled
+@inner
 def is_truth(op: Any) -> Any:
     """Whether an operator yields 1 or 0."""
     return LOGICAL_AND <= op <= LOGICAL_XOR or IS_EQUAL <= op <= IS_LE
 
 
-@compiled
+@inner
 def truth(op: Any, a: Any, x: Any) -> Any:
     """Logical and comparing operators, for floats and integers alike."""
     if op == LOGICAL_AND:
@@ -90,7 +90,7 @@ def truth(op: Any, a: Any, x: Any) -> Any:
     return a <= x
 
 
-@compiled
+@inner
 def step(op: Any, a: Any, x: Any, scale: Any) -> Any:
     """One step of a fold: the running value ``a`` and the next element ``x``."""
     if is_truth(op):
@@ -110,7 +110,7 @@ def step(op: Any, a: Any, x: Any, scale: Any) -> Any:
     return _rare(op, a, x)
 
 
-@compiled
+@inner
 def _rare(op: Any, a: Any, x: Any) -> Any:
     if op == ADD_IN_ORDER:
         return a if a != a else (x if x != x else a + x)

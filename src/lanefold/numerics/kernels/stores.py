@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lanefold.numerics.kernels.jit import compiled
+from lanefold.numerics.kernels.jit import compiled, inner
 from lanefold.numerics.kernels.vector import bits_of, poke, same_size
 from lanefold.numerics.kernels.walk import BF16, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64, advance, dims_of
 
@@ -14,7 +14,7 @@ _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
 
 
-@compiled
+@inner
 def small_float(bits: Any, form: Any, saturate: Any) -> Any:
     """Code of the float32 with these bits in a narrower format, rounded to nearest-even.
 
@@ -45,7 +45,7 @@ def small_float(bits: Any, form: Any, saturate: Any) -> Any:
     return (sign | code) << form[6]
 
 
-@compiled
+@inner
 def whole(value: Any, low: Any, high: Any) -> Any:
     """Nearest-even integer of a float32, clamped to bounds inside 32 bits; a NaN goes to the bound of its sign."""
     if value != value:
@@ -54,7 +54,7 @@ def whole(value: Any, low: Any, high: Any) -> Any:
     return np.int64(rounded)
 
 
-@compiled
+@inner
 def whole64(value: Any) -> Any:
     """As `whole` with the bounds of int64."""
     lowest = np.int64(-(2**63))
@@ -69,7 +69,7 @@ def whole64(value: Any) -> Any:
     return np.int64(rounded)
 
 
-@compiled
+@inner
 def whole_unsigned64(value: Any) -> Any:
     """As `whole` with the bounds of uint64."""
     highest = np.uint64(2**64 - 1)
@@ -83,13 +83,13 @@ def whole_unsigned64(value: Any) -> Any:
     return np.uint64(rounded)
 
 
-@compiled
+@inner
 def _put_integers(values: Any, low: Any, high: Any, like: Any, memory: Any, first: Any, stride: Any) -> None:
     for i in range(values.size):
         poke(memory, first + i * stride, same_size(whole(values[i], low, high), like))
 
 
-@compiled
+@inner
 def _put_bfloat16(values: Any, memory: Any, first: Any, stride: Any) -> None:
     for i in range(values.size):
         word = bits_of(values[i])
@@ -98,13 +98,13 @@ def _put_bfloat16(values: Any, memory: Any, first: Any, stride: Any) -> None:
         poke(memory, first + i * stride, np.uint16(code))
 
 
-@compiled
+@inner
 def _put_small(values: Any, form: Any, saturate: Any, like: Any, memory: Any, first: Any, stride: Any) -> None:
     for i in range(values.size):
         poke(memory, first + i * stride, same_size(small_float(bits_of(values[i]), form, saturate), like))
 
 
-@compiled
+@inner
 def _put_unsigned(values: Any, codec: Any, memory: Any, first: Any, stride: Any) -> None:
     if codec == U8:
         _put_integers(values, 0, 255, np.uint8(0), memory, first, stride)
@@ -117,7 +117,7 @@ def _put_unsigned(values: Any, codec: Any, memory: Any, first: Any, stride: Any)
             poke(memory, first + i * stride, whole_unsigned64(values[i]))
 
 
-@compiled
+@inner
 def _put_signed(values: Any, codec: Any, memory: Any, first: Any, stride: Any) -> None:
     if codec == I8:
         _put_integers(values, -128, 127, np.int8(0), memory, first, stride)
@@ -130,7 +130,7 @@ def _put_signed(values: Any, codec: Any, memory: Any, first: Any, stride: Any) -
             poke(memory, first + i * stride, whole64(values[i]))
 
 
-@compiled
+@inner
 def _put_float(values: Any, codec: Any, form: Any, saturate: Any, memory: Any, first: Any, stride: Any) -> None:
     if codec == BF16:
         _put_bfloat16(values, memory, first, stride)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lanefold.numerics.kernels.jit import compiled
+from lanefold.numerics.kernels.jit import compiled, inner
 from lanefold.numerics.kernels.vector import bits_of, float_of, peek, poke
 
 # Codecs: how the bits of an element become a number.
@@ -21,8 +21,11 @@ _EXPONENT32 = np.uint32(0x7F800000)
 _HALF_EXPONENT = np.uint32(0x7C00)
 _SINGLE = np.float32(0)
 
+FRONT = np.int64(0)
+"""Position 0 as a number like any other: a 0 that is written out would be compiled apart."""
 
-@compiled
+
+@inner
 def fuse(pairs: Any, low: Any, high: Any, nums: Any, steps: Any) -> Any:
     """Drop dims of one element and join dims that continue each other; returns how many remain, at least one.
 
@@ -46,7 +49,7 @@ def fuse(pairs: Any, low: Any, high: Any, nums: Any, steps: Any) -> Any:
     return kept
 
 
-@compiled
+@inner
 def dims_of(pairs: Any, low: Any, high: Any) -> Any:
     """Nums, steps and number of the dims that `fuse` leaves, and the product of the nums."""
     nums = np.empty(max(high - low, 1), np.int64)
@@ -58,7 +61,7 @@ def dims_of(pairs: Any, low: Any, high: Any) -> Any:
     return nums, steps, kept, total
 
 
-@compiled
+@inner
 def advance(index: Any, nums: Any, steps: Any, low: Any, high: Any, position: Any) -> Any:
     """Move dims low to high-1 on by one element and return the new position; wraps to the start after the last."""
     for k in range(low, high):
@@ -71,7 +74,7 @@ def advance(index: Any, nums: Any, steps: Any, low: Any, high: Any, position: An
     return position
 
 
-@compiled
+@inner
 def _half(code: Any) -> Any:
     # Exponent and fraction move into place as they are; the product sets the bias right and normalises subnormals.
     word = np.uint32(code)
@@ -80,7 +83,7 @@ def _half(code: Any) -> Any:
     return float_of(size | special | ((word & np.uint32(0x8000)) << np.uint32(16)))
 
 
-@compiled
+@inner
 def _spread(memory: Any, first: Any, step: Any, count: Any, like: Any, out: Any, at: Any) -> None:
     if step == 1:
         for i in range(count):
@@ -90,7 +93,7 @@ def _spread(memory: Any, first: Any, step: Any, count: Any, like: Any, out: Any,
             poke(out, at + i, np.float32(peek(memory, first + i * step, like)))
 
 
-@compiled
+@inner
 def _spread_bfloat16(memory: Any, first: Any, step: Any, count: Any, out: Any, at: Any) -> None:
     if step == 1:
         for i in range(count):
@@ -100,19 +103,19 @@ def _spread_bfloat16(memory: Any, first: Any, step: Any, count: Any, out: Any, a
             poke(out, at + i, np.uint32(np.uint32(peek(memory, first + i * step, np.uint16(0))) << np.uint32(16)))
 
 
-@compiled
+@inner
 def _spread_float16(memory: Any, first: Any, step: Any, count: Any, out: Any, at: Any) -> None:
     for i in range(count):
         poke(out, at + i, _half(peek(memory, first + i * step, np.uint16(0))))
 
 
-@compiled
+@inner
 def _spread_table(memory: Any, table: Any, first: Any, step: Any, count: Any, out: Any, at: Any) -> None:
     for i in range(count):
         poke(out, at + i, table[peek(memory, first + i * step, np.uint8(0))])
 
 
-@compiled
+@inner
 def _spread_whole(memory: Any, codec: Any, first: Any, step: Any, count: Any, out: Any, at: Any) -> None:
     if codec == U8:
         _spread(memory, first, step, count, np.uint8(0), out, at)
@@ -132,7 +135,7 @@ def _spread_whole(memory: Any, codec: Any, first: Any, step: Any, count: Any, ou
         _spread(memory, first, step, count, np.int64(0), out, at)
 
 
-@compiled
+@inner
 def load_run(memory: Any, codec: Any, table: Any, first: Any, step: Any, count: Any, out: Any, at: Any) -> None:
     """Read ``count`` elements from position ``first`` on as float32, into ``out`` from position ``at`` on."""
     if codec == F32:

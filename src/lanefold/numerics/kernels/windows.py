@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lanefold.numerics.kernels.jit import compiled
+from lanefold.numerics.kernels.jit import compiled, inner
 from lanefold.numerics.kernels.serial import PLAIN, TIMES_DOUBLE, TIMES_FLOAT
 from lanefold.numerics.kernels.steps import ADD, above
 from lanefold.numerics.kernels.vector import (
@@ -31,7 +31,7 @@ from lanefold.numerics.kernels.walk import advance, dims_of
 _ZERO = np.float32(0)
 
 
-@compiled
+@inner
 def _one_row(
     values: Any, op: Any, value: Any, position: Any, spacing: Any, shape: Any, count: Any, out: Any, at: Any
 ) -> None:
@@ -45,7 +45,7 @@ def _one_row(
         poke(out, at + lane, a)
 
 
-@compiled
+@inner
 def _sum_plane(
     values: Any, value: Any, factor: Any, base: Any, lanes: Any, shape: Any, side: Any, out: Any, place: Any
 ) -> None:
@@ -72,7 +72,7 @@ def _sum_plane(
             left += LANES
 
 
-@compiled
+@inner
 def _max_plane(values: Any, value: Any, base: Any, lanes: Any, shape: Any, side: Any, out: Any, place: Any) -> None:
     # The last sixteen outputs of a row overlap those before; they are folded anew, not twice.
     wide, right, tall, down = shape
@@ -97,7 +97,7 @@ def _max_plane(values: Any, value: Any, base: Any, lanes: Any, shape: Any, side:
             left += LANES
 
 
-@compiled
+@inner
 def _finish_row(mode: Any, factor: Any, negate: Any, count: Any, out: Any, at: Any) -> None:
     single = np.float32(factor)
     if mode == TIMES_DOUBLE:
@@ -111,7 +111,7 @@ def _finish_row(mode: Any, factor: Any, negate: Any, count: Any, out: Any, at: A
             poke(out, i, np.float32(-peek(out, i, _ZERO)))
 
 
-@compiled
+@inner
 def _plane(
     memory: Any, op: Any, value: Any, end: Any, base: Any, lanes: Any, shape: Any, reach: Any, out: Any, place: Any
 ) -> None:
@@ -133,7 +133,7 @@ def _plane(
         _finish_row(mode, factor, negate, count * rows, out, place)
 
 
-@compiled
+@inner
 def _fold_windows(
     memory: Any, op: Any, value: Any, start: Any, lane_dims: Any, dims: Any, end: Any, out: Any, home: Any
 ) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from lanefold.numerics.kernels.jit import compiled, inner
 from lanefold.pto.kernels.extremes import _key
 from lanefold.pto.kernels.folds import SUM
 
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 Index = npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _line_keys(src: Array, start: int, step: int, form: Array, keys: Array) -> int:
     """Keys of one line, and how many NaN it holds."""
     kind = src.dtype.type
@@ -34,7 +34,7 @@ def _line_keys(src: Array, start: int, step: int, form: Array, keys: Array) -> i
     return nan
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def extremes(
     src: Array, starts: Index, kept: int, folded: int, count: int, length: int, form: Array, found: Index
 ) -> None:
@@ -59,7 +59,7 @@ def extremes(
             found[1] += equal - 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def nans(src: Array, starts: Index, kept: int, folded: int, count: int, length: int, form: Array) -> int:
     """NaN that lines pass over; those of a line whose first value is NaN do not count."""
     size_mask, largest = form[1], form[3]
@@ -84,7 +84,7 @@ def nans(src: Array, starts: Index, kept: int, folded: int, count: int, length: 
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def wide_folds(src: Array, starts: Index, kept: int, folded: int, count: int, length: int, op: int, out: Array) -> None:
     """Sums or products of whole numbers in float64, which shows by how much a narrow result is off; [tiles, count]."""
     for t in range(starts.size):

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from lanefold.numerics.kernels.jit import compiled, contracted, inner
 from lanefold.pto.kernels.half import narrow, widen
 
 Array = npt.NDArray[Any]
@@ -28,7 +28,7 @@ _PIECE = 512  # elements that are computed again where one of them is in doubt
 _BELOW, _ABOVE = 1.0 - 2.0**-43, 1.0 + 2.0**-43
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _line(flat: Array, start: int, step: int, period: int, count: int, buffer: Array) -> Array:
     """Row of an operand as a contiguous line; broadcast and strided rows are written out in ``buffer``."""
     if step == 1 and period == 0:
@@ -45,7 +45,7 @@ def _line(flat: Array, start: int, step: int, period: int, count: int, buffer: A
     return buffer[:count]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def _arithmetic(op: int, a: Array, b: Array, out: Array) -> None:
     if op == ADD:
         for j in range(out.size):
@@ -67,7 +67,7 @@ def _arithmetic(op: int, a: Array, b: Array, out: Array) -> None:
             out[j] = b[j] if b[j] < a[j] else a[j]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_rows(
     op: int,
     a: Array,
@@ -90,7 +90,7 @@ def _add_rows(
             line[j] = left[j] + value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _multiply_lines(
     a: Array, p: int, a_step: int, b: Array, q: int, b_step: int, out: Array, r: int, out_step: int, size: Index
 ) -> None:
@@ -103,7 +103,7 @@ def _multiply_lines(
             line[j] = left[j] * right[j]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_lines(
     a: Array, p: int, a_step: int, b: Array, q: int, b_step: int, out: Array, r: int, out_step: int, size: Index
 ) -> None:
@@ -116,7 +116,7 @@ def _add_lines(
             line[j] = left[j] + right[j]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _multiply_rows(
     a: Array, p: int, a_step: int, b: Array, q: int, b_step: int, out: Array, r: int, out_step: int, size: Index
 ) -> None:
@@ -129,7 +129,7 @@ def _multiply_rows(
             line[j] = left[j] * value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _whole_tile(
     op: int,
     a: Array,
@@ -161,7 +161,7 @@ def _whole_tile(
     return True
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@contracted
 def _exponential_piece(x: Array, out: Array) -> None:
     doubtful = 0
     for j in range(out.size):
@@ -191,7 +191,7 @@ def _exponential_piece(x: Array, out: Array) -> None:
             out[j] = np.float32(math.exp(np.float64(x[j]))) if x[j] == x[j] else x[j]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def exponential(x: Array, out: Array) -> None:
     """f32 of the double exponential of f32 values.
 
@@ -202,7 +202,7 @@ def exponential(x: Array, out: Array) -> None:
         _exponential_piece(x[first : first + _PIECE], out[first : first + _PIECE])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def expand_f32(
     op: int,
     a: Array,
@@ -218,6 +218,7 @@ def expand_f32(
     cols: int,
 ) -> None:
     """f32 operations; a form is (row step, column step, period)."""
+    arithmetic = SUB if op == EXPDIF else op
     first = np.empty(cols, np.float32)
     second = np.empty(cols, np.float32)
     size = np.array([rows, cols], np.int64)
@@ -228,7 +229,7 @@ def expand_f32(
         if _whole_tile(op, a, p, a_form, b, q, b_form, out, r, out_step, size):
             continue
         if by_tile:
-            _add_rows(SUB, a, p, a_form[0], b, q, b_form[0], difference, 0, cols, size)
+            _add_rows(arithmetic, a, p, a_form[0], b, q, b_form[0], difference, 0, cols, size)
             exponential(difference, out[r : r + rows * cols])
             continue
         for i in range(rows):
@@ -236,13 +237,13 @@ def expand_f32(
             left = _line(a, p + i * a_form[0], a_form[1], a_form[2], cols, first)
             right = _line(b, q + i * b_form[0], b_form[1], b_form[2], cols, second)
             if op == EXPDIF:
-                _arithmetic(SUB, left, right, first)
+                _arithmetic(arithmetic, left, right, first)
                 exponential(first, line)
             else:
-                _arithmetic(op, left, right, line)
+                _arithmetic(arithmetic, left, right, line)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def expand_16(
     op: int,
     kind: int,

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from lanefold.numerics.kernels.jit import compiled, inner
 
 Array = npt.NDArray[Any]
 Index = npt.NDArray[np.int64]
@@ -24,7 +25,7 @@ BLOCK = 64
 """Elements that are searched at once for the key of the extreme value."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _key(bits: Any, sign_mask: Any, size_mask: Any, turn: Any, largest: Any, lowest: Any, zero: Any) -> Any:
     sign = sign_mask if bits < zero else zero
     size = bits & size_mask
@@ -32,7 +33,7 @@ def _key(bits: Any, sign_mask: Any, size_mask: Any, turn: Any, largest: Any, low
     return lowest if size > largest else key
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _keys(src: Array, form: Array, keys: Array) -> None:
     kind = src.dtype.type
     sign_mask, size_mask, turn, largest, lowest, zero = form[0], form[1], form[2], form[3], form[4], kind(0)
@@ -40,7 +41,7 @@ def _keys(src: Array, form: Array, keys: Array) -> None:
         keys[j] = kind(_key(src[j], sign_mask, size_mask, turn, largest, lowest, zero))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _first(row: Array, sign_mask: Any, size_mask: Any, turn: Any, largest: Any, lowest: Any, zero: Any) -> Any:
     """Position of the first largest key of a line: the first block that holds it, then its first place there."""
     kind = row.dtype.type
@@ -62,7 +63,7 @@ def _first(row: Array, sign_mask: Any, size_mask: Any, turn: Any, largest: Any, 
     return at + first
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _value(best: Any, src: Array, start: int, step: int, length: int, form: Array) -> Any:
     """The bits that belong to the largest key of a line; both zeros share a key, there the first zero is looked up."""
     kind = src.dtype.type
@@ -82,7 +83,7 @@ def _value(best: Any, src: Array, start: int, step: int, length: int, form: Arra
     return plain
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def first_along(src: Array, starts: Index, kept: int, count: int, length: int, form: Array, index: Array) -> None:
     """First index of the extreme value of every contiguous line; ``index`` is int32 [tiles, count]."""
     kind = src.dtype.type
@@ -96,7 +97,7 @@ def first_along(src: Array, starts: Index, kept: int, count: int, length: int, f
                 index[t, line] = _first(row, sign_mask, size_mask, turn, largest, lowest, zero)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_along(src: Array, starts: Index, kept: int, count: int, length: int, form: Array, out: Array) -> None:
     """Extreme value of every contiguous line, in the bits of the source; ``out`` is [tiles, count]."""
     kind = src.dtype.type
@@ -112,7 +113,7 @@ def best_along(src: Array, starts: Index, kept: int, count: int, length: int, fo
             out[t, line] = _value(best, src, p, 1, length, form)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def first_across(src: Array, starts: Index, folded: int, count: int, length: int, form: Array, index: Array) -> None:
     """The same indices with all lines advancing together; for lines that lie side by side."""
     size_mask, largest = form[1], form[3]
@@ -135,7 +136,7 @@ def first_across(src: Array, starts: Index, folded: int, count: int, length: int
                 where[j] = np.int32(i) if take else where[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_across(src: Array, starts: Index, folded: int, count: int, length: int, form: Array, out: Array) -> None:
     """The same extreme values with all lines advancing together, four positions in one pass."""
     kind = src.dtype.type
@@ -167,7 +168,7 @@ def best_across(src: Array, starts: Index, folded: int, count: int, length: int,
             out[t, j] = _value(best[j], src, starts[t] + j, folded, length, form)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def f32_across(src: Array, starts: Index, folded: int, count: int, length: int, minimum: bool, out: Array) -> None:
     """The same for f32 as it is: a comparison keeps a first NaN and the first of two zeros; other NaN lose it."""
     whole = 1 + (length - 1) - (length - 1) % 4

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from lanefold.numerics.kernels.jit import compiled, inner
 from lanefold.pto.kernels.half import bits_to_float, float_to_bits, widen
 
 Array = npt.NDArray[Any]
@@ -26,7 +26,7 @@ KEEP, HALF, BFLOAT = 0, 1, 2
 LINES = 16
 
 
-@njit(cache=True, nogil=True)
+@inner
 def round_step(value: np.float32, rounding: int) -> np.float32:
     """The value rounded to f16 or bf16 (to nearest, ties to even), still as f32; unchanged for KEEP."""
     if rounding == KEEP:
@@ -48,7 +48,7 @@ def round_step(value: np.float32, rounding: int) -> np.float32:
     return bits_to_float(np.uint32((bits + np.uint32(0xFFF) + even) & np.uint32(0xFFFFE000)))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sum_eight(src: Array, p: int, kept: int, length: int, out: Array) -> None:
     r0, r1 = src[p : p + length], src[p + kept : p + kept + length]
     r2, r3 = src[p + 2 * kept : p + 2 * kept + length], src[p + 3 * kept : p + 3 * kept + length]
@@ -68,7 +68,7 @@ def _sum_eight(src: Array, p: int, kept: int, length: int, out: Array) -> None:
     out[4], out[5], out[6], out[7] = a4, a5, a6, a7
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sum_sixteen(src: Array, p: int, kept: int, length: int, out: Array) -> None:
     r0, r1 = src[p : p + length], src[p + kept : p + kept + length]
     r2, r3 = src[p + 2 * kept : p + 2 * kept + length], src[p + 3 * kept : p + 3 * kept + length]
@@ -103,7 +103,7 @@ def _sum_sixteen(src: Array, p: int, kept: int, length: int, out: Array) -> None
     out[12], out[13], out[14], out[15] = b4, b5, b6, b7
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _multiply_eight(src: Array, p: int, kept: int, length: int, out: Array) -> None:
     r0, r1 = src[p : p + length], src[p + kept : p + kept + length]
     r2, r3 = src[p + 2 * kept : p + 2 * kept + length], src[p + 3 * kept : p + 3 * kept + length]
@@ -123,7 +123,7 @@ def _multiply_eight(src: Array, p: int, kept: int, length: int, out: Array) -> N
     out[4], out[5], out[6], out[7] = a4, a5, a6, a7
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fold_f32_along(src: Array, starts: Index, kept: int, count: int, length: int, op: int, out: Array) -> None:
     """Serial f32 sums (from +0) or products (from 1) of contiguous lines."""
     whole = count - count % 8
@@ -144,7 +144,7 @@ def fold_f32_along(src: Array, starts: Index, kept: int, count: int, length: int
             out[t, line] = acc
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fold_f32_across(src: Array, starts: Index, folded: int, count: int, length: int, op: int, out: Array) -> None:
     """The same folds with all lines advancing together, four folded positions in one pass over the results."""
     whole = length - length % 4
@@ -168,7 +168,7 @@ def fold_f32_across(src: Array, starts: Index, folded: int, count: int, length: 
                 row[j] = row[j] + s0[j] if op == SUM else row[j] * s0[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fold_16(
     src: Array,
     starts: Index,
@@ -203,7 +203,7 @@ def fold_16(
             out[t, first : first + lines] = acc[:lines]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fold_int(src: Array, starts: Index, kept: int, folded: int, count: int, length: int, op: int, out: Array) -> None:
     """Sums or products of signed integers of any width; the int64 results are exact modulo 2^64."""
     for t in range(starts.size):

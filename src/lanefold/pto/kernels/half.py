@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from lanefold.numerics.kernels.jit import inner
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bits_to_float(bits: np.uint32) -> np.float32:
     """The f32 with these bits."""
     return np.uint32(bits).view(np.float32)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def float_to_bits(value: np.float32) -> np.uint32:
     """The bits of an f32."""
     return np.float32(value).view(np.uint32)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def widen(bits: np.uint16, kind: int) -> np.float32:
     """The f32 of an f16 (kind 1) or bf16 (kind 2) bit pattern, exactly."""
     wide = np.uint32(bits)
@@ -31,7 +32,7 @@ def widen(bits: np.uint16, kind: int) -> np.float32:
     return bits_to_float(np.uint32(magnitude | ((wide & np.uint32(0x8000)) << np.uint32(16))))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def narrow(value: np.float32, kind: int) -> np.uint16:
     """The f16 (kind 1) or bf16 (kind 2) bit pattern nearest to an f32, ties to even; NaN stays a NaN."""
     bits = float_to_bits(value)
