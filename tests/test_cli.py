@@ -396,3 +396,53 @@ def test_a_saved_program_refuses_what_it_would_pass_over(call, tmp_path: Path, o
     assert f"out is a saved program, which runs as it was compiled, without {named}" in err
     assert f"cure     leave {named} out" in err
     assert call(*given)[0] == 0
+
+
+def test_a_seed_beside_given_inputs_is_refused(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
+    np.savez(tmp_path / "in.npz", x=np.ones((1, 3, 8, 8), np.float32))
+    status, _, err = call("run", model, "--input", tmp_path / "in.npz", "--seed", "3")
+    assert status == 2
+    assert "CLI-SEED" in err
+    assert "cure     leave --seed out" in err
+    assert call("run", model, "--input", tmp_path / "in.npz")[0] == 0
+
+
+def test_findings_of_a_run_stand_in_its_document(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
+    status, out, err = call("run", model, "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["findings"] == []
+
+
+@pytest.mark.parametrize("arguments", [("targets",), ("targets", "--json"), ("ops", "trn9", "--json")])
+def test_a_reader_that_leaves_early_changes_no_status(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "lanefold", *arguments]
+    expected = lanefold(*arguments).returncode
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:  # noqa: S603
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        said = running.stderr.read()
+        assert (running.wait(), said) == (expected, b"")
+
+
+def test_the_working_folder_is_not_replaced(call, monkeypatch, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    status, _, err = call("compile", model, "-o", ".")
+    assert status == 2
+    assert ". is the working folder, which cannot be replaced while it is in use" in err
+    assert "cure     write program" in err
+    assert call("compile", model, "-o", "program")[0] == 0
+
+
+def test_bundles_are_read_as_what_is_said(call, tmp_path: Path) -> None:
+    model = pool_model(tmp_path / "m.onnx", kernel_shape=[2, 2])
+    call("compile", model, "-o", tmp_path / "p")
+    stream = next((tmp_path / "p").glob("*.bin"))
+    _, out, err = call("disasm", stream)
+    assert "read as v2, opcodes reference (--generation and --opcodes choose)" in err
+    assert out.startswith(".generation v2")
+    assert call("disasm", stream, "--generation", "v2")[2] == ""

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+import lanefold as lf
 from lanefold.cli import main
+from lanefold.pto import parse
 
 TEXT = """.generation v2
 .opcodes headers
@@ -158,3 +161,44 @@ def test_run_tells_what_every_node_passed_over(call, tmp_path: Path) -> None:
         assert f"counted while running: {words}" in out
         assert f"pool: {words}" in out
         assert json.loads(call(*arguments, "--json")[1])["counted"] == {"pool": counted}
+
+
+@pytest.fixture
+def tiles(tmp_path: Path) -> Path:
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [4, 8]), ("y", [4]))
+    ]
+    node = helper.make_node("ReduceMax", ["x"], ["y"], "most", axes=[1], keepdims=0)
+    model = helper.make_model(
+        helper.make_graph([node], "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 13)], ir_version=8
+    )
+    return lf.compile(model, "a2a3").save(tmp_path / "saved") / "leg-0-0.pto"
+
+
+def test_sim_runs_texts_of_tiles_on_named_arrays(call, tiles: Path, tmp_path: Path) -> None:
+    text = parse(tiles.read_text())
+    values = np.arange(32, dtype=np.float32).reshape(4, 8)
+    np.savez(tmp_path / "in.npz", **{text.inputs[0]: values})
+    status, out, _ = call(
+        "sim", tiles, "--memory", tmp_path / "in.npz", "--output", tmp_path / "out.npz", "--target", "a2a3"
+    )
+    assert status == 0
+    assert "target a2a3; numerics cpu" in out
+    with np.load(tmp_path / "out.npz") as made:
+        np.testing.assert_array_equal(made[text.outputs[0]].reshape(-1)[:4], values.max(axis=1))
+    status, out, _ = call("sim", tiles, "--memory", tmp_path / "in.npz", "--json")
+    assert status == 0
+    assert set(json.loads(out)) == {"target", "numerics", "counters", "outputs", "findings"}
+
+
+@pytest.mark.parametrize("option", [("--opcodes", "headers"), ("--generation", "v3"), ("--option", "pool_sum=lanes4")])
+def test_sim_refuses_options_of_bundles_for_tiles(call, tiles: Path, option: tuple[str, str]) -> None:
+    status, _, err = call("sim", tiles, *option)
+    assert status == 2
+    assert f"cure     leave {option[0]} out" in err
+
+
+def test_sim_of_tiles_names_the_arrays_it_lacks(call, tiles: Path) -> None:
+    status, _, err = call("sim", tiles)
+    assert status == 2
+    assert "give --memory X.npz, written by numpy.savez('X.npz', " in err

@@ -5,18 +5,33 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from lanefold.cli import models, streams, sweeps, tables
 from lanefold.cli.common import DONE, FINDINGS, USAGE, print_findings, print_json
 from lanefold.diagnostics import Diagnostic, LanefoldError, Place, Rule
 from lanefold.program.files import said
 
+
+class _ReaderGoneError(Exception):
+    """Whoever reads the answer wants no more of it, such as ``head``; typer would call that a failure."""
+
+
+class _Commands(typer.core.TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGoneError from None
+
+
 app = typer.Typer(
     name="lanefold",
+    cls=_Commands,
     help="Route, check, encode, simulate and price pooling, reduction and expansion instructions of AI accelerators.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -81,15 +96,13 @@ def main() -> None:
     try:
         sys.exit(app(prog_name=app.info.name, standalone_mode=not as_json))
     except _UsageError as error:
-        print_json({"findings": [_misused(error).to_dict()]})
+        _tell([_misused(error)], as_json=True)
         sys.exit(USAGE)
     except LanefoldError as error:
-        if as_json:
-            print_json({"findings": [finding.to_dict() for finding in error.diagnostics]})
-        else:
-            print_findings(list(error.diagnostics))
+        _tell(error.diagnostics, as_json=as_json)
         sys.exit(USAGE if error.usage else FINDINGS)
-    except BrokenPipeError:
+    except (BrokenPipeError, _ReaderGoneError):
+        _drop_output()
         sys.exit(DONE)
     except OSError as error:
         if error.errno not in _FULL or error.filename is not None:
@@ -97,6 +110,17 @@ def main() -> None:
         _drop_output()
         print_findings([_unwritten(error)])
         sys.exit(USAGE)
+
+
+def _tell(findings: Sequence[Diagnostic], *, as_json: bool) -> None:
+    """Prints findings; the status that follows is the same where nobody reads them."""
+    try:
+        if as_json:
+            print_json({"findings": [finding.to_dict() for finding in findings]})
+        else:
+            print_findings(list(findings))
+    except BrokenPipeError:
+        _drop_output()
 
 
 def _drop_output() -> None:

@@ -31,6 +31,7 @@ _GREATEST_EXTENT = 1 << 31
 _OF_MODELS = ("target", "opcodes", "numerics", "prefer", "strict", "shape", "seed")
 """Options of `run` that a saved program has settled, or that make inputs for it."""
 _SAVED = Rule("CLI-SAVED", "A saved program is run as it was compiled, on given inputs.", "Command line", usage=True)
+_SEED = Rule("CLI-SEED", "A seed makes random inputs; inputs from a file have none.", "Command line", usage=True)
 _VERIFY = Rule("CLI-VERIFY", "Verification compares a model with onnxruntime.", "Command line", usage=True)
 
 Target = Annotated[
@@ -129,19 +130,22 @@ def run(
                 cures=["run the ONNX model with --verify", "leave --verify out"],
             )
         _refuse_options(context, model)
-        program, source = load(model), None
+        program, source, findings = load(model), None, []
         feeds = read_arrays(inputs) if inputs else _no_inputs(model)
     else:
+        _refuse_seed(context, inputs, seed)
         plan = _plan(model, target, opcodes, numerics, prefer, strict, shape)
-        program, source = plan.program, plan.model
-        print_findings(list(plan.findings))
+        program, source, findings = plan.program, plan.model, list(plan.findings)
+        if not as_json:
+            print_findings(findings)
         feeds = read_arrays(inputs) if inputs else random_inputs(source, seed)
     outcome = verified(source, program, feeds) if verify and source is not None else None
     outputs = dict(outcome.outputs) if outcome else program.run(feeds, count=True)
     if output is not None:
         write_arrays(output, outputs)
     if as_json:
-        print_json(_run_document(outputs, program, outcome))
+        told = _run_document(outputs, program, outcome)
+        print_json(told | {"findings": [finding.to_dict() for finding in findings]})
     else:
         _show_run(outputs, program, outcome, inputs, seed, output)
     raise typer.Exit(FINDINGS if outcome is not None and not outcome.ok else DONE)
@@ -310,14 +314,35 @@ def _shapes(texts: list[str]) -> dict[str, list[int]]:
     return shapes
 
 
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _refuse_seed(context: typer.Context, inputs: Path | None, seed: int) -> None:
+    """Refuse a seed beside inputs from a file.
+
+    Raises:
+        LanefoldError: both are on the command line.
+    """
+    if inputs is not None and _is_given(context, "seed"):
+        raise _SEED.error(
+            f"inputs come from {inputs}, so that --seed {seed} would choose nothing",
+            got=f"--input and --seed {seed}",
+            allowed="--input or --seed",
+            place=Place(file=str(inputs)),
+            cures=["leave --seed out", "leave --input out"],
+        )
+
+
 def _refuse_options(context: typer.Context, folder: Path) -> None:
     """Refuse options that a saved program would pass over.
 
     Raises:
         LanefoldError: one of them is on the command line.
     """
-    sources = {name: context.get_parameter_source(name) for name in _OF_MODELS}
-    given = [f"--{name}" for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
+    given = [f"--{name}" for name in _OF_MODELS if _is_given(context, name)]
     if given:
         named = " and ".join([", ".join(given[:-1]), given[-1]] if given[1:] else given)
         raise _SAVED.error(

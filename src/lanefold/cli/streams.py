@@ -24,9 +24,12 @@ from lanefold.cli.common import (
 from lanefold.diagnostics import number_of
 
 if TYPE_CHECKING:
+    from lanefold.pto.program.run import Run
     from lanefold.tpb.binary import Stream
 
-Program = Annotated[Path, typer.Argument(help="BIR JSON (.json), stream (.bin) or assembly text (.s).")]
+Program = Annotated[
+    Path, typer.Argument(help="BIR JSON (.json), stream (.bin), assembly text (.s) or PTO text (.pto).")
+]
 AnyProgram = Annotated[
     Path, typer.Argument(help="BIR JSON (.json), stream (.bin, .s), PTO text (.pto), or a folder of `compile`.")
 ]
@@ -114,6 +117,12 @@ def disasm(
         return
     if note:
         typer.echo(f"; {note}")
+    if generation is None and program.lower().endswith(".bin"):
+        typer.echo(
+            f"bundles do not tell their generation; read as {stream.generation}, opcodes {stream.opcodes} "
+            "(--generation and --opcodes choose)",
+            err=True,
+        )
     typer.echo(disassemble(stream, hex=with_hex), nl=False)
 
 
@@ -180,15 +189,29 @@ def check_command(
 
 def sim(
     program: Program,
-    memory: Annotated[Path | None, typer.Option(help="Memory before: .npz with sbuf and/or psum as bytes.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Memory after, as .npz.")] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(help="Memory before: .npz with sbuf and/or psum as bytes; for PTO texts its arrays by name."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Memory after, as .npz; for PTO texts the arrays stored to.")
+    ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(help="A record per executed bundle, as one JSON list (.json) or one object per line (.jsonl)."),
     ] = None,
     generation: GenerationOrFile = None,
     opcodes: OpcodesOrFile = None,
-    numerics: Annotated[str, typer.Option(help="Numeric reading: birsim or device.")] = "birsim",
+    numerics: Annotated[
+        str,
+        typer.Option(
+            help="Numeric reading: birsim or device; for PTO texts cpu, a2a3-order, a5-order. First if left out."
+        ),
+    ] = "",
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="trn1, trn2 or trn3; for PTO texts cpu, a2a3 or a5, cpu if left out.")
+    ] = "",
+    parameter: Parameter = None,
     option: Annotated[
         list[str] | None,
         typer.Option(help="Reading of the machine, as NAME=VALUE, e.g. pool_sum=lanes4; see docs/tables-machine.md."),
@@ -196,7 +219,7 @@ def sim(
     as_json: AsJson = False,
 ) -> None:
     """Execute bundles on simulated memory, count what they pass over silently, and write the memory they leave."""
-    from lanefold.frontends.streams import load_memory, machine_streams
+    from lanefold.frontends.streams import PTO_SUFFIX, chosen_generation, load_memory, machine_streams, run_tiles
     from lanefold.tpb import Machine
     from lanefold.tpb.machine.options import from_texts
     from lanefold.tpb.machine.tracing import Record, to_text
@@ -204,9 +227,18 @@ def sim(
     if not as_json:
         announce_compilation()
 
-    streams = machine_streams(program, generation, opcodes)
+    given = dict(_parameter(text) for text in parameter or [])
+    if program.suffix == PTO_SUFFIX:
+        refused = {"--generation": generation, "--opcodes": opcodes, "--option": option, "--trace": trace}
+        arrays = None if memory is None else read_arrays(memory)
+        found = run_tiles(program, arrays, target, numerics, given, refused)
+        if output is not None:
+            write_arrays(output, found.outputs)
+        _show_tiles(found, output, as_json=as_json)
+        return
+    streams = machine_streams(program, chosen_generation(program, generation, target, given), opcodes)
     first = next(iter(streams.values()))
-    chosen: dict[str, Any] = {"numerics": numerics, "count": True, **from_texts(option or [])}
+    chosen: dict[str, Any] = {"numerics": numerics or "birsim", "count": True, **from_texts(option or [])}
     machine = Machine(first.generation, **chosen)
     if memory is not None:
         load_memory(machine, read_arrays(memory), str(memory))
@@ -230,6 +262,20 @@ def sim(
     for path in (output, trace):
         if path is not None:
             typer.echo(f"wrote {path}")
+
+
+def _show_tiles(found: Run, output: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        outputs = {name: {"shape": list(each.shape), "dtype": each.dtype.name} for name, each in found.outputs.items()}
+        told = {"target": found.target, "numerics": found.numerics, "counters": found.counters, "outputs": outputs}
+        print_json(told | {"findings": [finding.to_dict() for finding in found.findings]})
+        return
+    print_findings(list(found.findings))
+    typer.echo(found.to_text())
+    for name, value in found.outputs.items():
+        typer.echo(f"output {name}: {value.dtype.name} {list(value.shape)}")
+    if output is not None:
+        typer.echo(f"wrote {output}")
 
 
 def cost(

@@ -18,6 +18,7 @@ from lanefold.tpb.isa import GENERATIONS, READINGS
 
 if TYPE_CHECKING:
     from lanefold.pto.program import Program as TileProgram
+    from lanefold.pto.program.run import Run
     from lanefold.tpb.bir import Module
     from lanefold.tpb.machine import Machine
 
@@ -40,7 +41,7 @@ _INDEX = Rule(
 _MEMORY = Rule(
     "STREAM-MEMORY",
     "Memory is given as arrays of numbers named sbuf and psum, of up to 128 partitions and at most the bytes that a "
-    "partition has.",
+    "partition has; a PTO text is given its arrays by name.",
     "Machine memory",
     usage=True,
 )
@@ -161,7 +162,7 @@ def read_stream(source: str, generation: str | None = None, opcodes: str | None 
             got=PTO_SUFFIX,
             allowed=".bin, .json, " + ", ".join(TEXT_SUFFIXES),
             place=Place(file=str(path)),
-            cures=["check it by lanefold check, price it by lanefold cost, run it by lanefold.pto.parse(text).run(…)"],
+            cures=["check it by lanefold check, price it by lanefold cost, run it by lanefold sim"],
         )
     return _decoded(_read(path), generation, opcodes)
 
@@ -237,8 +238,7 @@ def check_file(
     """
     if is_folder(path) or path.suffix == PTO_SUFFIX:
         return _check_target(path, generation, opcodes, target, parameters)
-    if target or parameters:
-        generation = _generation_of(path, generation, target, parameters)
+    generation = chosen_generation(path, generation, target, parameters)
     if path.suffix == ".json":
         module = read_module(path)
         known, reading = module.generation(generation), _reading(opcodes)
@@ -251,17 +251,25 @@ def check_file(
     return check(stream), told | ({"reading": note} if note else {})
 
 
-def _generation_of(path: Path, generation: str | None, target: str, parameters: Mapping[str, int] | None) -> str | None:
-    """The generation of bundles that are to be checked for a target."""
+def chosen_generation(
+    path: Path, generation: str | None, target: str, parameters: Mapping[str, int] | None
+) -> str | None:
+    """The generation that is asked for by its own name or by that of a target, None where none is.
+
+    Raises:
+        LanefoldError: for a target without bundles, two generations, or index parameters, which bundles do not have.
+    """
     from lanefold.targets import TARGETS
     from lanefold.targets import target as find_target
 
     if parameters:
         raise _unfit(path, "has no index parameters", "--parameter", "--parameter with a PTO text (.pto)")
+    if not target:
+        return generation
     row = TARGETS[find_target(target).name]
     if row.instruction_set != "TPB" or generation not in (None, row.generation):
         got = f"target {target}" + (f" and generation {generation}" if generation else "")
-        raise _unfit(path, f"has bundles, which are not checked for {got}", "--target", "trn1, trn2 or trn3")
+        raise _unfit(path, f"has bundles, which are not for {got}", "--target", "trn1, trn2 or trn3")
     return row.generation
 
 
@@ -286,6 +294,43 @@ def _check_target(
     text = tile_program(path, parameters or {})
     chosen = target or "cpu"
     return text.check(chosen, parameters), {"instructions": len(text.instructions), "target": chosen}
+
+
+def run_tiles(
+    path: Path,
+    arrays: Mapping[str, Any] | None,
+    target: str,
+    numerics: str,
+    parameters: Mapping[str, int],
+    unfit: Mapping[str, object],
+) -> Run:
+    """Runs a PTO text on named arrays.
+
+    Args:
+        path: the text.
+        arrays: values of its arrays by name; None where none are given.
+        target: whose rules hold, ``cpu`` where left out.
+        numerics: reading of the numerics, ``cpu`` where left out.
+        parameters: values of its index parameters.
+        unfit: options of bundles alone by name, with what was given for each.
+
+    Raises:
+        LanefoldError: if the file cannot be read, an option of bundles is given, or the program does not run.
+    """
+    for option in (name for name, value in unfit.items() if value):
+        allowed = "--memory, --output, --numerics, --target and --parameter"
+        raise _unfit(path, "is a PTO text, which has tile operations and no bundles", option, allowed)
+    text = tile_program(path, parameters)
+    if arrays is None and text.inputs:
+        names = ", ".join(text.inputs)
+        raise _MEMORY.error(
+            f"{path} reads {names}, and no arrays are given",
+            got="nothing",
+            allowed=f"arrays named {names}",
+            place=Place(file=str(path)),
+            cures=["give --memory X.npz, written by numpy.savez('X.npz', " + f"{text.inputs[0]}=array)"],
+        )
+    return text.run(arrays or {}, target=target or "cpu", numerics=numerics or "cpu", parameters=parameters, count=True)
 
 
 def tile_program(path: Path, parameters: Mapping[str, int]) -> TileProgram:

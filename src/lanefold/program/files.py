@@ -118,6 +118,14 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
     staged: Path | None = None
     try:
         taken = folder.exists() and not (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir())))
+        if not taken and folder.exists() and folder.resolve() == Path.cwd():
+            raise _TARGET.error(
+                f"{folder} is the working folder, which cannot be replaced while it is in use",
+                got=str(folder),
+                allowed="a folder that the program may replace as a whole",
+                place=Place(file=str(folder)),
+                cures=[f"write {folder / 'program'}", "go to another folder first"],
+            )
         if not taken:
             place = folder.resolve() if folder.is_symlink() else folder
             place.parent.mkdir(parents=True, exist_ok=True)

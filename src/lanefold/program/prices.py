@@ -214,6 +214,8 @@ def time_text(ns: tuple[float, float]) -> str:
 def _line(cost: ProgramCost) -> str:
     words = [f"model {cost.model} for {cost.target}"]
     if len(cost.engines) > 1:
+        low, high = cost.ns
+        words += ["from engines side by side to one after the other"] if low < high < math.inf else []
         words += [f"{name} {time_text(ns)}" for name, ns in cost.engines.items()]
     if cost.unknown:
         words.append(f"{_instructions(len(cost.unknown))} of unknown price")

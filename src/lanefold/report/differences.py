@@ -10,7 +10,7 @@ from lanefold.report.table import number_text, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_COLUMNS = ("node", "kind", "against", "largest", "ulp", "ulp to float64", "causes", "verdict")
+_COLUMNS = ("node", "kind", "against", "largest", "ulp", "ulp to float64", "causes", "verdict", "first difference")
 
 
 class Differences(Protocol):
@@ -38,6 +38,7 @@ def difference_parts(found: Differences) -> list[RenderableType | str]:
             "" if row.exact_ulp is None else f"{row.exact_ulp:,}",
             ", ".join(f"{name} {cells:,}" for name, cells in row.causes),
             _verdict(row),
+            "" if row.cell is None else f"{list(row.cell)}: {row.got} for {row.wanted}",
         )
         for row in found.rows
     ]
@@ -55,7 +56,6 @@ def _cells(count: int) -> str:
 def _verdict(row: Any) -> str:
     if row.cell is None:
         return "equal" if row.ok else f"differs in type or extents: {row.got} for {row.wanted}"
-    where = f"first at {list(row.cell)}: {row.got} for {row.wanted}"
     if row.ok:
-        return where
-    return f"differs without a counted cause, {where}" if row.kind != "output" else f"differs, {where}"
+        return "explained by its causes" if row.causes else "within the tolerance"
+    return "differs without a counted cause" if row.kind != "output" else "differs"

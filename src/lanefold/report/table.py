@@ -39,6 +39,7 @@ _LONG = frozenset(
 """Columns whose cells are broken first, between words, where a terminal is too narrow."""
 _GAP = 2
 _FEW_FILES = 12
+_FEW_NODES = 4
 _MOST_ROWS = 1000
 _RIGHT = frozenset(("bytes", "cycles"))
 
@@ -49,12 +50,13 @@ def show(parts: Iterable[RenderableType | str]) -> None:
     from rich.table import Table
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.on_broken_pipe = _reader_gone  # type: ignore[method-assign]
     terminal = console.is_terminal
     if not terminal:
         console.width = _FILE_WIDTH
     for part in parts:
         if not isinstance(part, Table):
-            console.print(part)
+            console.print(_wrapped(part, console.width) if terminal and isinstance(part, str) else part)
             continue
         if not _fits(part, console.width):
             for line in _records(part, console.width):
@@ -64,6 +66,24 @@ def show(parts: Iterable[RenderableType | str]) -> None:
             console.print(part)
         drawn = captured.get()
         console.out(drawn if terminal else "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n")
+
+
+def _reader_gone() -> None:
+    """In place of what rich does where nobody reads on, which ends the program as failed."""
+    raise BrokenPipeError
+
+
+def _wrapped(text: str, width: int) -> str:
+    """The lines of a text, broken between words where a terminal is too narrow, what follows set in by two."""
+    from textwrap import wrap
+
+    lines = []
+    for line in text.split("\n"):
+        margin = line[: len(line) - len(line.lstrip())]
+        lines += wrap(line, width, subsequent_indent=margin + "  ", break_on_hyphens=False, break_long_words=False) or [
+            ""
+        ]
+    return "\n".join(lines)
 
 
 def _fits(made: Table, width: int) -> bool:
@@ -148,13 +168,22 @@ def ledger_parts(ledger: Ledger, *, every: bool = False) -> list[RenderableType 
         size = "bundles" if ledger.bytes else "instructions"
         columns = [size if name == "bundles" else name for name in _COLUMNS]
         parts.append(table("", columns, (_cells(row) for row in shown), {*_RIGHT, size}))
-        parts += [f"{row.node}: {row.reason}" for row in shown if row.reason]
+        alike: dict[str, list[str]] = {}
+        for row in shown:
+            alike.setdefault(row.reason, []).append(row.node)
+        parts += [f"{_named(nodes)}: {reason}" for reason, nodes in alike.items() if reason]
     rest = Counter(row.op_type for row in ledger if row.disposition == "host")
     if rest and not every:
         parts.append("host: " + ", ".join(f"{op} {count}" for op, count in rest.most_common()))
     counts = ", ".join(f"{count} {name}" for name, count in ledger.counts.items())
     parts.append(f"{number_of(len(ledger), 'node')}: {counts}")
     return parts
+
+
+def _named(nodes: Sequence[str]) -> str:
+    """The nodes of which the same is said: their names, or the first of many and their number."""
+    few = ", ".join(nodes[:_FEW_NODES])
+    return few if len(nodes) <= _FEW_NODES else f"{few} and {len(nodes) - _FEW_NODES:,} more"
 
 
 def _cells(row: LedgerRow) -> tuple[object, ...]:
