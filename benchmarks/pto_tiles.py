@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 import numpy as np
-from harness import Table, arguments, interleaved, publish, reading
+from harness import Table, arguments, interleaved, publish, reading, second_core
 
 from lanefold.pto import Program, Tile, execute, parse
 
@@ -87,6 +87,7 @@ def main() -> None:
     notes = [
         f"{TILES:,} f32 tiles of {SIDE}×{SIDE}, against NumPy in one thread.",
         "Share of read bandwidth: one core, beside a pass over the tiles that only reads.",
+        second_core(),
         f"One TROWSUM on one tile: {spent / count * 1e6:.1f} µs.",
     ]
     publish(Table("pto_tiles", "PTO tiles", columns, rows, notes), given.markdown)

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
-from harness import Table, Work, arguments, interleaved, publish, ratio, reading
+from harness import Table, Work, arguments, interleaved, publish, ratio, reading, second_core
 from onnx import helper
 
 from lanefold.numerics.dtypes import by_name
@@ -234,6 +234,7 @@ def main() -> None:
     rows = [measured(case) for case in cases()]
     notes = [
         "The peer runs in one thread. Share of read bandwidth: one core, beside a pass over as many bytes.",
+        second_core(),
         f"One small instruction in a stream of 4,000: {small_instruction() * 1e6:.1f} µs.",
     ]
     publish(Table("tpb_machine", "TPB machine", columns, rows, notes), given.markdown)
