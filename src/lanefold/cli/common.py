@@ -71,7 +71,7 @@ def announce_compilation() -> None:
     """Says on the error stream that loops are compiled, should that be necessary: it happens once and takes a while."""
     from lanefold.numerics.kernels.jit import on_first_compilation
 
-    line = "compiling the simulator's loops; this happens once and takes about half a minute"
+    line = "compiling the simulator's loops; this happens once and takes about ten seconds"
     on_first_compilation(lambda: typer.echo(line, err=True))
 
 

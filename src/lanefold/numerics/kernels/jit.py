@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numba
@@ -11,14 +12,18 @@ from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
+from lanefold.numerics.kernels.kept import Kept
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
     """Compile a function on its first call; floats are never reassociated and a division by zero is an infinity."""
-    # Numba notices changes of the file a function stands in, not of the files it calls into: whoever edits these loops
-    # clears the cache (find src -name "*.nb?" -delete).
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    kept: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    # Where nothing can be written, every process compiles for itself; results are the same.
+    with suppress(RuntimeError):
+        kept._cache = Kept(function)
+    return cast(F, kept)
 
 
 _GLOBALS = "_ZN08NumbaEnv"
