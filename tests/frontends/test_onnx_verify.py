@@ -130,6 +130,19 @@ def test_host_steps_without_a_kernel_say_what_ran_them() -> None:
     assert list(program.without_kernel) == [program.steps[0].name]
 
 
+@pytest.mark.parametrize("opset", [21, 22, 23])
+def test_poolings_that_onnxruntime_has_no_kernel_for_are_verified(opset: int) -> None:
+    model = one_node_model("GlobalLpPool", (2, 3, 4, 5), opset=opset, p=2)
+    program = plan_model(model, FakeTarget()).program
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
+    found = verify(model, program, {"x": x})
+    assert found.ok
+    assert {row.against for row in found.rows} == {"onnxruntime"}
+    np.testing.assert_allclose(
+        found.outputs["y"], np.sqrt((x.astype(float) ** 2).sum((2, 3), keepdims=True)), rtol=1e-6
+    )
+
+
 def model_without_rows(model: onnx.ModelProto) -> bytes:
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_value = 0
