@@ -52,20 +52,28 @@ class _PartCompiler(Compiler):  # type: ignore[misc, no-any-unimported, unused-i
         return super().define_pipelines()  # type: ignore[no-untyped-call, unused-ignore]
 
 
-_NO_WAY_IN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
+_TRIED = ((0, 68),)
+"""Versions of numba whose inner workings `_Part` has been tried with; with others, parts are compiled as usual."""
+_LINKED_ONLY: dict[str, Any] = {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": _PartCompiler,
+}
+_AS_A_PART = _LINKED_ONLY if numba.version_info[:2] in _TRIED else {}
 
 
 def inner(function: F) -> F:
     """Compile a function that only compiled functions call: as a part of each of them, not by itself.
 
-    Otherwise a chain of calls is optimised and turned into machine code once more at every step up.
+    Otherwise a chain of calls is optimised and turned into machine code once more at every step up, which takes three
+    times as long and gives the same results.
     """
-    return cast(F, numba.njit(nogil=True, error_model="numpy", **_NO_WAY_IN)(function))
+    return cast(F, numba.njit(nogil=True, error_model="numpy", **_AS_A_PART)(function))
 
 
 def contracted(function: F) -> F:
     """As `inner`, for a function in which a product and the sum it goes into may be rounded once."""
-    return cast(F, numba.njit(nogil=True, error_model="numpy", fastmath={"contract"}, **_NO_WAY_IN)(function))
+    return cast(F, numba.njit(nogil=True, error_model="numpy", fastmath={"contract"}, **_AS_A_PART)(function))
 
 
 class _First(event.Listener):
