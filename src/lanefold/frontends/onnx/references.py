@@ -52,8 +52,8 @@ def reference(
     except LanefoldError as refused:
         older = in_older_set(proto)
         if older is not None and missing_kernel(refused):
-            results, against = reference(older, outputs, feeds, name)
-            return results, f"{against}, operator set {_OLDER_SET}"
+            made, against = reference(older, outputs, feeds, name)
+            return made, f"{against}, operator set {_OLDER_SET}"
         wide = in_float32(proto)
         if wide is not None:
             try:
