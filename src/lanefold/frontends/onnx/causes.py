@@ -31,6 +31,7 @@ TIES = "ties"
 OVERFLOW = "overflow in the accumulator"
 START = "start of the maximum"
 EXPONENTIALS = "exponentials"
+DEPARTS = "auto_pad of onnxruntime"
 
 CAUSES: Mapping[str, str] = {
     SCALE: "an average multiplies its sum by the constant 1/N instead of dividing by N",
@@ -43,6 +44,7 @@ CAUSES: Mapping[str, str] = {
     TIES: "of equal values another one's index is given",
     START: "a maximum begins at the least finite value, so that −Inf or NaN alone gives that value",
     EXPONENTIALS: "exponentials and quotients of a softmax are rounded by another library",
+    DEPARTS: "onnxruntime departs from the standard: it reads auto_pad otherwise, and agrees with pads written out",
 }
 """The known causes and what each means."""
 
