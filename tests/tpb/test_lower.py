@@ -13,7 +13,7 @@ from lanefold.diagnostics import LanefoldError, Place
 from lanefold.ops import Pool, Reciprocal, Reduce
 from lanefold.tpb import isa
 from lanefold.tpb.instruction import Instruction
-from lanefold.tpb.lower import lower
+from lanefold.tpb.lower import lower, pool
 from lanefold.tpb.lower.plan import Transfer
 from lanefold.tpb.rules import check
 from tests.tpb.slow_machine import SlowMachine
@@ -79,6 +79,61 @@ def test_pool_agrees_with_loops(op: Pool, seed: int) -> None:
     np.testing.assert_allclose(made, wanted, rtol=0, atol=1e-5 * max(1e-9, np.abs(wanted).max()))
     if op.operator == "max" and op.element == "identity":
         np.testing.assert_array_equal(made, wanted.astype(np.float32))
+
+
+@FEW
+@given(pools(), st.integers(2, 9), st.integers(0, 2**32 - 1))
+def test_pool_with_windows_larger_than_a_partition(op: Pool, reach: int, seed: int) -> None:
+    """Where a partition holds so few elements, windows are folded axis by axis and in parts, or refused."""
+    x = np.random.default_rng(seed).standard_normal(op.input_shape).astype(np.float32)
+    fits = pool._fits
+
+    def small(builder, plane, rows: int, columns: int) -> bool:
+        elements = pool._reach(plane.rows, rows) * pool._reach(plane.columns, columns)
+        return elements <= reach and fits(builder, plane, rows, columns)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "_fits", small)
+        try:
+            code = lower(op)
+        except LanefoldError:
+            assume(False)
+    made, wanted = run(code, x), slow_pool(op, x)
+    np.testing.assert_allclose(made, wanted, rtol=0, atol=1e-5 * max(1e-9, np.abs(wanted).max()))
+    if op.operator == "max" and op.element == "identity":
+        np.testing.assert_array_equal(made, wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("op", "text"),
+    [
+        (Pool("max", (1, 2, 300, 300), (260, 250)), "its two axes are folded one after the other"),
+        (Pool("average", (1, 2, 512, 512), (512, 512)), "its two axes are folded one after the other"),
+        (Pool("add", (1, 1, 2, 300, 300), (2, 260, 300)), "its two axes are folded one after the other"),
+        (Pool("max", (1, 2, 120_000), (50_021,), (50_021,)), "50,021 elements are folded in 2 parts"),
+        (Pool("average", (1, 1, 120_000), (60_000,), (30_000,)), "60,000 elements are folded in 2 parts"),
+        (Pool("max", (1, 1, 52_000), (25_000,), (500,), (2,)), "25,000 elements are folded in 2 parts"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_windows_larger_than_a_partition(op: Pool, text: str) -> None:
+    x = np.random.default_rng(1).standard_normal(op.input_shape).astype(np.float32)
+    code = lower(op)
+    assert text in code.note
+    findings = check(code.instructions, code.generation, code.reading)
+    assert [f.to_text() for f in findings if f.severity != "info"] == []
+    reach = tuple((k - 1) * d + 1 for k, d in zip(op.kernel, op.dilations, strict=True))
+    axes = tuple(range(2, x.ndim))
+    taken = np.lib.stride_tricks.sliding_window_view(x, reach, axes)
+    cut = (slice(None), slice(None), *(slice(None, None, s) for s in op.strides))
+    taken = taken[(*cut, *(slice(None, None, d) for d in op.dilations))]
+    folded = tuple(range(-len(axes), 0))
+    made = run(code, x)
+    if op.operator == "max":
+        np.testing.assert_array_equal(made, taken.max(folded))
+    else:
+        wanted = NUMPY[op.operator](taken.astype(np.float64), axis=folded)
+        np.testing.assert_allclose(made, wanted, rtol=0, atol=1e-4 * max(1.0, np.abs(wanted).max()))
 
 
 NUMPY = {"add": np.sum, "max": np.max, "min": np.min, "average": np.mean, "mult": np.prod}

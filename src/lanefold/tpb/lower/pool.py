@@ -16,9 +16,13 @@ from lanefold.tpb.lower.plan import Builder, Fill, Region, Transfer
 
 RULE_WINDOW_SIZE = Rule(
     "TPB-LOWER-WINDOW",
-    "The input of one window fits a partition of the state buffer, and its pattern fits 16-bit steps and nums.",
+    "The input of a window along one axis, or of one of up to 128 parts of it, equal ones for an average, fits a "
+    "partition of the state buffer, and its pattern fits 16-bit steps and nums.",
     "State-buffer size per partition; TENSOR4D descriptor",
 )
+
+_MOST_PARTS = 128
+"""Into how many parts, each a pass of its own, a window is cut at most."""
 
 
 class Part(NamedTuple):
@@ -107,6 +111,7 @@ class Plane:
     element: str
     dtype: str
     out_dtype: str
+    result_start: int = 0
 
 
 def lower_pool(builder: Builder, op: Pool) -> str:
@@ -134,7 +139,7 @@ def lower_pool(builder: Builder, op: Pool) -> str:
     depth, rows, columns = axes
     middle_dtype = op.dtype if op.operator == "max" else "float32"
     slices = channels * depth.real
-    middle = builder.tensor("between", slices * rows.outputs * columns.outputs, middle_dtype)
+    middle = _middle(builder, slices * rows.outputs * columns.outputs, middle_dtype)
     builder.note("three axes in two passes: the last two, then the first")
     _planes(builder, Plane(source, middle, slices, rows, columns, op.operator, op.element, op.dtype, middle_dtype))
     area = rows.outputs * columns.outputs
@@ -146,8 +151,12 @@ def lower_pool(builder: Builder, op: Pool) -> str:
 
 def _planes(builder: Builder, plane: Plane) -> str:
     """Adds a plane's items and returns its route; a window that fits no partition is folded axis by axis."""
-    if _widest(plane.rows) > 1 and _widest(plane.columns) > 1 and not _fits(builder, plane, 1, 1):
-        return _axis_by_axis(builder, plane)
+    if not _fits(builder, plane, 1, 1):
+        if _widest(plane.rows) > 1 and _widest(plane.columns) > 1:
+            return _axis_by_axis(builder, plane)
+        route = _in_parts(builder, plane)
+        if route:
+            return route
     block = _block(builder, plane)
     block_rows, block_columns = block
     if block_rows < plane.rows.outputs or block_columns < plane.columns.outputs:
@@ -170,14 +179,53 @@ def _planes(builder: Builder, plane: Plane) -> str:
 def _axis_by_axis(builder: Builder, plane: Plane) -> str:
     """The columns of every row first, then the rows; an average of averages has the product of their divisors."""
     builder.note("a window does not fit a partition, and its two axes are folded one after the other")
-    rows, columns = plane.rows, plane.columns
-    exact = plane.operator == "max" or plane.dtype == "int32"
-    dtype = plane.dtype if exact else "float32"
-    middle = builder.tensor("between", plane.channels * rows.real * columns.outputs, dtype)
-    lines = plane.channels * rows.real
+    dtype, outputs, lines = _between(plane), plane.columns.outputs, plane.channels * plane.rows.real
+    middle = _middle(builder, lines * outputs, dtype)
     _planes(builder, replace(plane, result=middle, channels=lines, rows=WHOLE, out_dtype=dtype))
-    flat = _flat(columns.outputs)
-    return _planes(builder, replace(plane, source=middle, columns=flat, element="identity", dtype=dtype))
+    return _planes(builder, replace(plane, source=middle, columns=_flat(outputs), element="identity", dtype=dtype))
+
+
+def _middle(builder: Builder, elements: int, dtype: str) -> str:
+    """A new tensor between two passes."""
+    number = sum(name.startswith("between") for name in builder.tensors)
+    return builder.tensor(f"between{number or ''}", elements, dtype)
+
+
+def _between(plane: Plane) -> str:
+    """Element type between two passes: no maximum and no sum of integers may change, other results are floats."""
+    return plane.dtype if plane.operator == "max" or plane.dtype == "int32" else "float32"
+
+
+def _in_parts(builder: Builder, plane: Plane) -> str:
+    """One pass for each part of the windows of the one axis that has any, and a pass over the parts; "" if none fit."""
+    by_row = _widest(plane.rows) > 1
+    axis = plane.rows if by_row else plane.columns
+    dtype = _between(plane)
+    for count in range(2, min(_MOST_PARTS + 1, *(part.size for part in axis.parts))):
+        even = all(part.size % count == 0 for part in axis.parts)
+        parts = [_part(axis, at, count) for at in range(count)]
+        cuts = [replace(plane, rows=each) if by_row else replace(plane, columns=each) for each in parts]
+        if (even or plane.operator != "average") and all(_fits(builder, each, 1, 1) for each in cuts):
+            break
+    else:
+        return ""
+    builder.note(f"windows of {_widest(axis):,} elements are folded in {count} parts, and the parts again")
+    outputs = plane.channels * plane.rows.outputs * plane.columns.outputs
+    middle = _middle(builder, count * outputs, dtype)
+    for at, each in enumerate(cuts):
+        _planes(builder, replace(each, result=middle, result_start=at * outputs, out_dtype=dtype))
+    whole = Axis(count, count, 0, 1, 1, 1, (Part(0, 1, 0, count),))
+    again = replace(plane, source=middle, channels=1, rows=whole, columns=_flat(outputs), element="identity")
+    return _planes(builder, replace(again, dtype=dtype))
+
+
+def _part(axis: Axis, at: int, count: int) -> Axis:
+    """The axis with one of ``count`` parts of every window in place of the window."""
+    parts = []
+    for part in axis.parts:
+        first, behind = (place * part.size // count for place in (at, at + 1))
+        parts.append(part._replace(begin=part.begin + first * axis.dilation, size=behind - first))
+    return replace(axis, parts=tuple(parts))
 
 
 def _flat(elements: int) -> Axis:
@@ -233,24 +281,41 @@ def _block(builder: Builder, plane: Plane) -> tuple[int, int]:
             size = _widest(plane.rows) * _widest(plane.columns)
             raise RULE_WINDOW_SIZE.error(
                 f"a window of {size:,} elements does not fit a partition of the state buffer",
-                got=f"{size} × {by_name(plane.dtype).bytes} bytes",
+                got=f"{size:,} × {by_name(plane.dtype).bytes} bytes",
                 allowed=f"at most {builder.capacity:,} bytes per partition on {builder.generation}",
                 place=Place(node=builder.node),
-                cures=["pool in two steps with smaller windows, or keep the node on the host"],
+                cures=[_smaller(plane), "keep the node on the host"],
             )
     return block_rows, block_columns
+
+
+def _smaller(plane: Plane) -> str:
+    """What computes the same where a window cannot be cut."""
+    if plane.operator == "average":
+        return "pool by add, whose parts may differ, and divide by the number of elements afterwards"
+    return "pool in two steps with smaller windows"
 
 
 def _fits(builder: Builder, plane: Plane, block_rows: int, block_columns: int) -> bool:
     height = _reach(plane.rows, block_rows)
     width = _reach(plane.columns, block_columns)
-    row_steps = max(plane.rows.stride, plane.rows.dilation) * width
-    column_steps = max(plane.columns.stride, plane.columns.dilation)
+    row_steps = _greatest_step(plane.rows, block_rows) * width
+    column_steps = _greatest_step(plane.columns, block_columns)
     if max(row_steps, column_steps, block_columns) > GREATEST_STEP:
         return False
     if max(block_rows, block_columns, height, width) > GREATEST_NUM:
         return False
     return _needed(plane, block_rows, block_columns) + 16 <= builder.capacity
+
+
+def _greatest_step(axis: Axis, block: int) -> int:
+    """The greatest step that a pattern over ``block`` outputs takes along an axis; a single one takes none."""
+    return max(axis.stride if block > 1 else 1, axis.dilation if _widest(axis) > 1 else 1)
+
+
+def _pair(step: int, num: int) -> tuple[int, int]:
+    """A pair of a pattern; the step of a single element is never taken, and need not fit its field otherwise."""
+    return (1 if num == 1 and step > GREATEST_STEP else step), num
 
 
 def _needed(plane: Plane, block_rows: int, block_columns: int) -> int:
@@ -289,7 +354,7 @@ def _tile(builder: Builder, plane: Plane, group: Group, rows: tuple[int, int], c
         Transfer(
             "save",
             plane.result,
-            group.first * area + rows[0] * plane.columns.outputs + columns[0],
+            plane.result_start + group.first * area + rows[0] * plane.columns.outputs + columns[0],
             (group.maps * area, area, plane.columns.outputs, 1),
             result.access([(outputs, group.maps), (columns[1], rows[1]), (1, columns[1])]),
         )
@@ -350,15 +415,15 @@ def _windows(
     builder: Builder, plane: Plane, source: Region, result: Region, row: Part, column: Part, tile: _Tile
 ) -> None:
     """One instruction for the windows of one class: window pairs innermost, output pairs around them."""
-    outer = (plane.rows.stride * tile.width, row.outputs)
+    outer = _pair(plane.rows.stride * tile.width, row.outputs)
     out_outer = (tile.column_count, row.outputs)
     if tile.maps > 1:
         outer, out_outer = (tile.height * tile.width, tile.maps), (tile.column_count, tile.maps)
     pairs = [
         outer,
-        (plane.columns.stride, column.outputs),
-        (plane.rows.dilation * tile.width, row.size),
-        (plane.columns.dilation, column.size),
+        _pair(plane.columns.stride, column.outputs),
+        _pair(plane.rows.dilation * tile.width, row.size),
+        _pair(plane.columns.dilation, column.size),
     ]
     operand = source.access(pairs, (row.begin - tile.top) * tile.width + column.begin - tile.left)
     out = result.access(
