@@ -29,6 +29,8 @@ _READ = Rule(
     usage=True,
 )
 MARK = "program.json"
+_LOOKS = 3
+"""How often a folder is looked at before it counts as taken: another process may be replacing it at the first look."""
 _ATTEMPTS = 100
 COMPILE_AGAIN = "compile the model again and save the program anew"
 
@@ -117,7 +119,7 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
     folder = arguments.path("save", "path", path, "out/program")
     staged: Path | None = None
     try:
-        taken = folder.exists() and not (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir())))
+        taken = all(_taken(folder) for _ in range(_LOOKS))
         if not taken and folder.exists() and folder.resolve() == Path.cwd():
             raise _TARGET.error(
                 f"{folder} is the working folder, which cannot be replaced while it is in use",
@@ -152,6 +154,17 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
             cures=["choose another folder, or move away what stands there"],
         )
     return folder
+
+
+def _taken(folder: Path) -> bool:
+    """Whether something stands there that is no program."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - the names at one moment
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:
+        return True
+    return bool(names) and MARK not in names
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
