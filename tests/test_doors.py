@@ -341,9 +341,9 @@ def test_other_spellings_of_a_window(name: str) -> None:
         (lambda: lf.expand(X, (2.9,)), ("(2.9,) as shape", "integers")),  # type: ignore[arg-type]
         (lambda: lf.pool2d(X, 2), ("2 as kernel", "give kernel=(2, 2)")),  # type: ignore[arg-type]
         (lambda: lf.pool2d(X, (2, 2), pads=(2**31, 0, 0, 0)), ("as pads", "give pads=")),
-        (lambda: lf.pool2d(X, (2, 2), pads=(2**30,) * 4), ("OP-SIZE", "268,435,456", "use pads [0, 0, 0, 0]")),
+        (lambda: lf.pool2d(X, (2, 2), pads=(2**30,) * 4), ("OP-SIZE", "268435456", "use pads [0, 0, 0, 0]")),
         (lambda: lf.pool2d(X, (2, 2), strides=(2**40, 1)), ("as strides", "2147483647")),
-        (lambda: lf.expand(np.zeros(1, np.float32), (2**20, 2**20)), ("1,099,511,627,776 elements", "268,435,456")),
+        (lambda: lf.expand(np.zeros(1, np.float32), (2**20, 2**20)), ("1099511627776 elements", "268435456")),
         (lambda: lf.compile(MODEL.SerializeToString()), ("model", "onnx.load_model_from_string(model)")),  # type: ignore[arg-type]
         (lambda: lf.compile(MODEL.graph), ("a GraphProto", "onnx.helper.make_model(model)")),  # type: ignore[arg-type]
         (lambda: PROGRAM.run(None), ("None as feeds", "give feeds={'x': array}")),  # type: ignore[arg-type]

@@ -149,7 +149,7 @@ def test_what_is_too_large_is_refused_at_once(exponent: int) -> None:
     large = one_node_model("ReduceMax", (2**exponent, 2**exponent), opset=13, axes=[1])
     (finding,) = findings(large)
     assert finding.code == "OP-SIZE"
-    assert f"{2 ** (2 * exponent):,} elements" in finding.message
+    assert f"{2 ** (2 * exponent)} elements" in finding.message
     with pytest.raises(LanefoldError, match=r"--input X\.npz"):
         random_inputs(one_node_model("Relu", (2**exponent, 2**exponent)))
     pads = [2**exponent] * 4

@@ -145,7 +145,7 @@ def test_memory_has_a_rule() -> None:
     )
     with pytest.raises(LanefoldError, match="PTO-PROGRAM-MEMORY") as caught:
         parse(text).placed("a2a3")
-    assert "%x 131,072" in caught.value.diagnostics[0].got
+    assert "%x 131072" in caught.value.diagnostics[0].got
     assert [slot.address for slot in parse(text.split("%z")[0]).placed("a5").tiles] == [0, 0]
 
 

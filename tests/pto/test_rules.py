@@ -267,7 +267,7 @@ ROWS = [
         "TCOLEXPAND",
         (T("f32", 64, 1000), T("f32", 1, 1000)),
         (T("f32", 66, 1000), T("f32", 1, 1000)),
-        "the tiles of TCOLEXPAND take 268,000 bytes (dst 264,000, src 4,000), and a5 has 262,144",
+        "the tiles of TCOLEXPAND take 268000 bytes (dst 264000, src 4000), and a5 has 262144",
     ),
 ]
 

@@ -103,9 +103,9 @@ def check_size(owner: str, field: str, shape: Sequence[int]) -> None:
 def size_error(owner: str, field: str, shape: Sequence[int], size: int, *cures: Cure) -> LanefoldError:
     """The exception for a tensor that is too large to simulate."""
     return RULE_SIZE.error(
-        f"{owner} cannot work on a tensor of {size:,} elements, {field} {list(shape)}",
-        got=f"{size:,} elements",
-        allowed=f"at most {GREATEST_SIZE:,} elements",
+        f"{owner} cannot work on a tensor of {size} elements, {field} {list(shape)}",
+        got=f"{size} elements",
+        allowed=f"at most {GREATEST_SIZE} elements",
         cures=cures,
         place=Place(operand=owner, field=field),
     )

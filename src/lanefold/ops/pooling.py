@@ -176,7 +176,7 @@ class Pool:
         return RULE_EMPTY.finding(
             f"the window of {which} on spatial axis {at} begins at {start} and holds no element of the input "
             f"0 … {axis.size - 1}; {identity_text(self.operator, self.dtype)}",
-            got=f"{sum(number for _, number in axis.empty):,} windows with 0 real elements",
+            got=f"{sum(number for _, number in axis.empty)} windows with 0 real elements",
             allowed="at least 1 real element in each window",
             cures=self._cures(),
             place=Place(operand="Pool", field="pads"),

@@ -193,7 +193,7 @@ class TopK:
         if not 1 <= self.k <= extent:
             healed = min(max(self.k, 1), extent)
             raise RULE_K.error(
-                f"TopK cannot take {self.k:,} of {extent:,} elements on axis {axis}",
+                f"TopK cannot take {self.k} of {extent} elements on axis {axis}",
                 got=self.k,
                 allowed=f"1 to {extent}",
                 cures=[Cure(f"use k {healed}", {"k": healed})],

@@ -178,9 +178,9 @@ def _size_findings(shape: TileType) -> list[Diagnostic]:
     changes = {axis: BLOCK_BYTES, f"valid_{axis}": valid if valid is None else min(valid, BLOCK_BYTES)}
     return [
         CAPACITY.finding(
-            f"a tile of {shape.rows:,} rows and {shape.cols:,} cols has {size:,} elements",
-            got=f"{size:,} elements",
-            allowed=f"at most {GREATEST_TILE:,} elements",
+            f"a tile of {shape.rows} rows and {shape.cols} cols has {size} elements",
+            got=f"{size} elements",
+            allowed=f"at most {GREATEST_TILE} elements",
             cures=[Cure(f"give each tile a part of them, for example {BLOCK_BYTES} {axis}", changes)],
             place=Place(field=axis),
         )
@@ -200,7 +200,7 @@ def _line_findings(shape: TileType) -> list[Diagnostic]:
         BLOCKS.finding(
             f"{article} tile of {shape.dtype} with {count} {unit_word} has lines of {count * shape.element.bytes} "
             f"bytes, which is not a multiple of {BLOCK_BYTES}",
-            got=f"{axis} = {count:,} ({count * shape.element.bytes:,} bytes)",
+            got=f"{axis} = {count} ({count * shape.element.bytes} bytes)",
             allowed=f"{axis} a multiple of {unit} for {shape.dtype}",
             cures=[Cure(f"give the tile {padded} {axis} and keep its valid extents", {axis: padded})],
             place=Place(field=axis),

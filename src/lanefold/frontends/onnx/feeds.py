@@ -40,9 +40,9 @@ def random_inputs(model: Model | str | Path | onnx.ModelProto, seed: int = 0) ->
 
 def _too_large(model: Model, value: Value, shape: tuple[int, ...]) -> LanefoldError:
     return rules.RANDOM.error(
-        f"no random values are made for {value.name}, which has {math.prod(shape):,} elements",
+        f"no random values are made for {value.name}, which has {math.prod(shape)} elements",
         got=f"{value.name} of shape {list(shape)}",
-        allowed=f"inputs of at most {GREATEST_SIZE:,} elements that fit the memory of this machine",
+        allowed=f"inputs of at most {GREATEST_SIZE} elements that fit the memory of this machine",
         cures=[_give(value)],
         place=model.place(operand=value.name),
     )

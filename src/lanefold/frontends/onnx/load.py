@@ -122,8 +122,8 @@ def check_text(proto: onnx.ModelProto, source: str) -> None:
 def _not_a_model(path: Path) -> LanefoldError:
     size = path.stat().st_size
     return rules.FILE.error(
-        f"{path} ({size:,} bytes) is not an ONNX model",
-        got=f"{size:,} bytes that do not decode as a ModelProto with a graph",
+        f"{path} ({size} bytes) is not an ONNX model",
+        got=f"{size} bytes that do not decode as a ModelProto with a graph",
         allowed="a serialized ONNX ModelProto",
         cures=["export the model again with onnx.save", "check that the file was copied whole"],
         place=Place(file=str(path)),

@@ -106,8 +106,8 @@ class _Split:
         self.count = _even(extent, _longest(op))
         self.length = -(-extent // self.count)
         self.note = (
-            f"the axis is searched in {self.count} parts of {self.length:,}, then their extremes; the host adds part × "
-            f"{self.length:,} to the index in the part; NaN in first place of a part stands for the part"
+            f"the axis is searched in {self.count} parts of {self.length}, then their extremes; the host adds part × "
+            f"{self.length} to the index in the part; NaN in first place of a part stands for the part"
         )
         self._steps(result)
 

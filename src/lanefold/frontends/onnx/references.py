@@ -82,6 +82,8 @@ def in_older_set(proto: onnx.ModelProto) -> onnx.ModelProto | None:
     for node in proto.graph.node:
         if node.domain or any(each.type == onnx.AttributeProto.GRAPH for each in node.attribute):
             return None
+        if not onnx.defs.has(node.op_type, _OLDER_SET):
+            return None
         now, then = (onnx.defs.get_schema(node.op_type, at, "") for at in (own.version, _OLDER_SET))
         if now.since_version != then.since_version and node.op_type not in _MORE_TYPES:
             return None

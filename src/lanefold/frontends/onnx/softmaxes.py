@@ -182,9 +182,9 @@ def _masked_rows(model: Model, node: Node, op: Softmax) -> tuple[Diagnostic, ...
         return ()
     return (
         rules.MASKED_ROW.finding(
-            f"{mask.name} leaves {count:,} of {rows.size:,} rows of {node.name} nothing but −inf; their maximum is "
+            f"{mask.name} leaves {count} of {rows.size} rows of {node.name} nothing but −inf; their maximum is "
             "−inf, and −inf less −inf is NaN",
-            got=f"{count:,} rows of −inf alone",
+            got=f"{count} rows of −inf alone",
             allowed="rows with at least one number",
             cures=[
                 f"mask with the least finite number, {np.finfo(WORK).min!s}, in place of −inf",

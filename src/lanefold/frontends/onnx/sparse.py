@@ -24,10 +24,10 @@ def write_out(proto: onnx.ModelProto, source: str) -> None:
         name, size = tensor.values.name, math.prod(tensor.dims)
         if size > GREATEST_SIZE:
             raise rules.CHECK.error(
-                f"the sparse constant {name} has {size:,} elements when written out",
+                f"the sparse constant {name} has {size} elements when written out",
                 got=f"{name} of shape {list(tensor.dims)}",
-                allowed=f"at most {GREATEST_SIZE:,} elements",
-                cures=[f"split {name} into constants of at most {GREATEST_SIZE:,} elements"],
+                allowed=f"at most {GREATEST_SIZE} elements",
+                cures=[f"split {name} into constants of at most {GREATEST_SIZE} elements"],
                 place=Place(file=source, operand=name),
             )
         graph.initializer.append(numpy_helper.from_array(_dense(tensor), name))

@@ -86,7 +86,7 @@ def fold_axis(b: Builder, ending: str, source: str, shape: tuple[int, int, int],
     size = even(n, tiles.LONG)
     full, rest = divmod(n, size)
     parts = full + (rest > 0)
-    b.note(f"{n:,} elements are folded in parts of {size}")
+    b.note(f"{n} elements are folded in parts of {size}")
     made = b.tensor("part", outer * parts * inner)
     for first, count, extent in ((0, full, size), (full, 1, rest)):
         if not extent:

@@ -164,9 +164,9 @@ def _check_count(op: _Lowered, place: Place) -> None:
     if number <= _LARGEST_HALF:
         return
     raise RULE_COUNT.error(
-        f"an average of {number:,} elements divides by a number that float16 does not hold",
-        got=f"{number:,} elements of float16",
-        allowed=f"at most {_LARGEST_HALF:,} elements of float16; any number of float32 or bfloat16",
+        f"an average of {number} elements divides by a number that float16 does not hold",
+        got=f"{number} elements of float16",
+        allowed=f"at most {_LARGEST_HALF} elements of float16; any number of float32 or bfloat16",
         place=place,
         cures=["convert the input to float32 first"],
     )

@@ -107,9 +107,9 @@ def check_exact(b: Builder, n: int, place: Place) -> None:
     """Refuse searches of columns of more halves than A2/A3 counts exactly."""
     if b.target == "a2a3" and b.dtype == "f16" and n > INDEX_EXACT_HALF:
         raise RULE_LONG.error(
-            f"row numbers of a column of {n:,} f16 values are not all exact on a2a3",
+            f"row numbers of a column of {n} f16 values are not all exact on a2a3",
             got=n,
-            allowed=f"up to {INDEX_EXACT_HALF:,} elements of f16 that lie apart",
+            allowed=f"up to {INDEX_EXACT_HALF} elements of f16 that lie apart",
             place=place,
             cures=["cast the tensor to float32 first", "keep the node on the host"],
         )
@@ -168,7 +168,7 @@ def fitting(b: Builder, stages: Callable[[Builder, int], None], extent: tuple[in
                 continue
             finding = error.diagnostics[0]
             raise RULE_LONG.error(
-                f"a search over {n:,} elements does not fit into local memory: {finding.message}",
+                f"a search over {n} elements does not fit into local memory: {finding.message}",
                 got=n,
                 allowed="an axis that fits into one tile beside its scratch",
                 place=place,

@@ -65,10 +65,10 @@ def lower_softmax(b: Builder, op: Softmax, place: Place) -> None:
     longest = SHARE // BLOCK_BYTES
     if n > longest:
         raise RULE_LONG.error(
-            f"softmax over {n:,} elements does not fit into a tile of {SHARE:,} bytes",
+            f"softmax over {n} elements does not fit into a tile of {SHARE} bytes",
             got=n,
-            allowed=f"up to {longest:,} elements",
-            cures=["keep the node on the host", f"normalise over at most {longest:,} elements"],
+            allowed=f"up to {longest} elements",
+            cures=["keep the node on the host", f"normalise over at most {longest} elements"],
             place=place,
         )
     names = [b.tensor(name, outer * n * inner) for name in ("in0", "out0")]

@@ -242,7 +242,7 @@ def _fold_taps(b: Builder, ending: str, source: View, result: View) -> None:
         return
     size = even(n, tiles.LONG)
     full, rest = divmod(n, size)
-    b.note(f"{n:,} elements are folded in parts of {size:,}")
+    b.note(f"{n} elements are folded in parts of {size}")
     reached = length + (full - 1) * size * step
     parts = b.tensor("part", reached)
     first = View(source.tensor, (size, reached), source.strides, source.offset)
@@ -265,7 +265,7 @@ def _fold_rows(b: Builder, ending: str, source: View, result: View) -> None:
         return
     size = even(source.cols, tiles.LONG)
     full, rest = divmod(source.cols, size)
-    b.note(f"{source.cols:,} elements are folded in parts of {size:,}")
+    b.note(f"{source.cols} elements are folded in parts of {size}")
     lead, parts = source.shape[:-1], full + (rest > 0)
     made = b.tensor("part", prod(lead) * parts)
     steps = tuple(prod(lead[at + 1 :]) * parts for at in range(len(lead)))

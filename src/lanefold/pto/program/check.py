@@ -267,7 +267,7 @@ def _overlaps(program: Program, target: Target) -> Iterator[Diagnostic]:
                 yield OVERLAP.finding(
                     f"%{slot.name} ({a[0]:#x} to {a[1]:#x}) is written while %{other.name} ({b[0]:#x} to {b[1]:#x}) "
                     "is still read",
-                    got=f"{min(a[1], b[1]) - max(a[0], b[0]):,} bytes in common",
+                    got=f"{min(a[1], b[1]) - max(a[0], b[0])} bytes in common",
                     allowed="no byte in common",
                     cures=[
                         Cure(

@@ -58,12 +58,12 @@ def place_tiles(program: Program, target: str) -> Program:
         taken = [(at, at + size[other]) for other in beside for at in (address[other],) if at is not None]
         at = _hole(taken, size[name])
         if at + size[name] > limit:
-            sizes = ", ".join(f"%{other} {size[other]:,}" for other in beside)
+            sizes = ", ".join(f"%{other} {size[other]}" for other in beside)
             raise MEMORY.error(
-                f"%{name} needs {size[name]:,} bytes in one piece, but of the {limit:,} bytes of the local memory the "
+                f"%{name} needs {size[name]} bytes in one piece, but of the {limit} bytes of the local memory the "
                 f"tiles that live at the same time leave none so large",
-                got=f"{sizes} bytes" if beside else f"{size[name]:,} bytes",
-                allowed=f"{limit:,} bytes in all on {row.name}",
+                got=f"{sizes} bytes" if beside else f"{size[name]} bytes",
+                allowed=f"{limit} bytes in all on {row.name}",
                 cures=[Cure("work on smaller tiles: halve their rows"), Cure("store a value and load it again later")],
                 place=Place(operand=f"%{name}", line=program.instructions[first].line),
             )

@@ -67,11 +67,11 @@ class Run:
         lines = [f"target {self.target}; numerics {self.numerics}, {exact}; not verified on hardware"]
         calls = ", ".join(f"{op} {count}" for op, count in self.batches.items())
         lines.append(f"compiled calls: {calls or 'none'}")
-        seen = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in self.counters.items() if count)
+        seen = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in self.counters.items() if count)
         if self.counters:
             lines.append(f"counted while running: {seen or 'nothing unusual'}")
         for other, found in self.distances.items():
-            most = ", ".join(f"%{name} {ulps:,}" for name, ulps in found.items())
+            most = ", ".join(f"%{name} {ulps}" for name, ulps in found.items())
             lines.append(f"largest distance from {other} in units of the last place: {most or 'no floats'}")
         return "\n".join([*lines, *(finding.to_text() for finding in self.findings)])
 

@@ -93,7 +93,7 @@ def overlap(call: Call) -> Iterator[Evidence]:
         if max(a_first, b_first) < min(a_end, b_end) and not same:
             yield Evidence(
                 f"{role} ({a_first:#x} to {a_end:#x}) and {other} ({b_first:#x} to {b_end:#x}) overlap",
-                got=f"{min(a_end, b_end) - max(a_first, b_first):,} bytes in common",
+                got=f"{min(a_end, b_end) - max(a_first, b_first)} bytes in common",
                 allowed="no byte in common",
                 cures=_packed(call, usable_bytes(call)),
                 role=other,
@@ -139,11 +139,11 @@ def memory_size(call: Call) -> Iterator[Evidence]:
     total = sum(round_up(operand.type.bytes, call.target.alignment) for _, operand in _read(call))
     if total <= limit:
         return
-    sizes = ", ".join(f"{role} {operand.type.bytes:,}" for role, operand in _read(call))
+    sizes = ", ".join(f"{role} {operand.type.bytes}" for role, operand in _read(call))
     yield Evidence(
-        f"the tiles of {call.op.name} take {total:,} bytes ({sizes}), and {call.target.name} has {limit:,}",
-        got=f"{total:,} bytes",
-        allowed=f"{limit:,} bytes",
+        f"the tiles of {call.op.name} take {total} bytes ({sizes}), and {call.target.name} has {limit}",
+        got=f"{total} bytes",
+        allowed=f"{limit} bytes",
         cures=_smaller(call),
         field="rows",
     )

@@ -132,9 +132,7 @@ def _fits(need: Need, shape: TileType) -> bool:
 
 def _new_tile(need: Need) -> Cure:
     shape = need.tile()
-    return Cure(
-        f"give a scratch tile {shape.dtype} ND {shape.rows}×{shape.cols} ({shape.bytes:,} bytes)", {"tmp": shape}
-    )
+    return Cure(f"give a scratch tile {shape.dtype} ND {shape.rows}×{shape.cols} ({shape.bytes} bytes)", {"tmp": shape})
 
 
 @rule("PTO-SCRATCH-MISSING", _SOURCE)
@@ -181,10 +179,10 @@ def scratch_size(call: Call) -> Iterator[Evidence]:
     silent = call.support.scratch == "row_fold" and lanes < domain(call)[1] < 2 * lanes and shape.cols < lanes
     effect = "; the result would not be written, without any message" if silent else ""
     yield Evidence(
-        f"{call.role_text('tmp')} has {number_of(shape.rows, 'row')} of {shape.cols:,} elements "
-        f"({shape.bytes:,} bytes), but {need.reason}{effect}",
-        got=f"{shape.rows}×{shape.cols}, {shape.bytes:,} bytes",
-        allowed=f"at least {number_of(need.rows, 'row')} of {need.cols} {need.dtype}, {wanted.bytes:,} bytes",
+        f"{call.role_text('tmp')} has {number_of(shape.rows, 'row')} of {shape.cols} elements "
+        f"({shape.bytes} bytes), but {need.reason}{effect}",
+        got=f"{shape.rows}×{shape.cols}, {shape.bytes} bytes",
+        allowed=f"at least {number_of(need.rows, 'row')} of {need.cols} {need.dtype}, {wanted.bytes} bytes",
         cures=[_new_tile(need)],
         role="tmp",
         field="cols" if shape.cols < need.cols else "rows",

@@ -392,8 +392,8 @@ def _words(buffer: bytes | bytearray | memoryview | str | Bytes) -> Bytes:
         over = len(flat) % size
         whole = len(flat) - over
         raise _LENGTH.error(
-            f"{len(flat):,} bytes are not a whole number of bundles",
-            got=f"{len(flat):,} bytes",
+            f"{len(flat)} bytes are not a whole number of bundles",
+            got=f"{len(flat)} bytes",
             allowed=f"a multiple of {size}",
             cures=[Cure(f"drop the last {over} byte{'s' * (over != 1)}, {whole} remain", {"length": whole})],
         )

@@ -317,7 +317,7 @@ def _iterations(loop: Loop, size: int) -> int:
     raise _LOOP.error(
         f"loop {axis.name} runs from {axis.lb} to {axis.ub} by {axis.stride} around {around}"[:200],
         got=f"lb {axis.lb}, ub {axis.ub}, stride {axis.stride}"[:120],
-        allowed=f"whole numbers, stride not 0, at most {MOST_INSTRUCTIONS:,} instructions in all",
+        allowed=f"whole numbers, stride not 0, at most {MOST_INSTRUCTIONS} instructions in all",
         place=Place(field=AXIS_KEY),
         cures=["unroll the loop in the compiler, or split it"],
     )

@@ -34,9 +34,9 @@ def lower_arg_pool(builder: Builder, op: ArgPool) -> str:
         rows = _rows(op, window)
         if not fits(builder, rows):
             raise RULE_WINDOW_ROW.error(
-                f"a window of {window.size:,} elements of {op.dtype} is no row of one search",
+                f"a window of {window.size} elements of {op.dtype} is no row of one search",
                 got=window.size,
-                allowed=f"at most {GREATEST_ROW:,} elements that fit {builder.capacity:,} bytes with their results",
+                allowed=f"at most {GREATEST_ROW} elements that fit {builder.capacity} bytes with their results",
                 place=Place(node=builder.node),
                 cures=["leave the output of indices out", "keep the node on the host"],
             )

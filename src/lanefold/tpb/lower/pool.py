@@ -209,7 +209,7 @@ def _in_parts(builder: Builder, plane: Plane) -> str:
             break
     else:
         return ""
-    builder.note(f"windows of {_widest(axis):,} elements are folded in {count} parts, and the parts again")
+    builder.note(f"windows of {_widest(axis)} elements are folded in {count} parts, and the parts again")
     outputs = plane.channels * plane.rows.outputs * plane.columns.outputs
     middle = _middle(builder, count * outputs, dtype)
     for at, each in enumerate(cuts):
@@ -280,9 +280,9 @@ def _block(builder: Builder, plane: Plane) -> tuple[int, int]:
         else:
             size = _widest(plane.rows) * _widest(plane.columns)
             raise RULE_WINDOW_SIZE.error(
-                f"a window of {size:,} elements does not fit a partition of the state buffer",
-                got=f"{size:,} × {by_name(plane.dtype).bytes} bytes",
-                allowed=f"at most {builder.capacity:,} bytes per partition on {builder.generation}",
+                f"a window of {size} elements does not fit a partition of the state buffer",
+                got=f"{size} × {by_name(plane.dtype).bytes} bytes",
+                allowed=f"at most {builder.capacity} bytes per partition on {builder.generation}",
                 place=Place(node=builder.node),
                 cures=[_smaller(plane), "keep the node on the host"],
             )

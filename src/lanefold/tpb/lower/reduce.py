@@ -86,7 +86,7 @@ def lower_free_axis(builder: Builder, op: Reduce) -> str:
     for stage in first:
         _stage(builder, stage)
     _stage(builder, second)
-    builder.note(f"rows of {fold.row:,} elements in {parts:,} parts, folded again")
+    builder.note(f"rows of {fold.row} elements in {parts} parts, folded again")
     return _route(fold)
 
 
@@ -129,9 +129,9 @@ def _cut(builder: Builder, fold: Fold, wanted: int, limit: int) -> int:
     if fold.operator != "average" and size and -(-outer // size) <= most:
         return -(-outer // size)
     raise RULE_ROW_SIZE.error(
-        f"a row of {row:,} elements does not divide into at most {most:,} equal parts of at most {limit:,} elements",
-        got=f"{row:,} elements",
-        allowed=f"at most {limit:,} elements, or a multiple of such a part",
+        f"a row of {row} elements does not divide into at most {most} equal parts of at most {limit} elements",
+        got=f"{row} elements",
+        allowed=f"at most {limit} elements, or a multiple of such a part",
         place=Place(node=builder.node),
         cures=[*_other_ways(fold), "keep the node on the host"],
     )

@@ -148,7 +148,7 @@ def _chunked(builder: Builder, rows: Rows, out_step: int) -> None:
         levels += 1
     search_rows(builder, final, out_step)
     told = "searched again" if levels == 1 else f"their candidates in {levels} levels"
-    builder.note(f"rows of {rows.length:,} elements in {count:,} chunks of at most {size}, {told}")
+    builder.note(f"rows of {rows.length} elements in {count} chunks of at most {size}, {told}")
 
 
 def _shrinks(builder: Builder, rows: Rows) -> bool:
@@ -173,9 +173,9 @@ def _refuse(builder: Builder, rows: Rows) -> None:
         low, high = (middle, high) if legal else (low, middle)
     end = "largest" if rows.wish.largest else "smallest"
     raise RULE_CANDIDATES.error(
-        f"the {rows.wish.k:,} {end} of {rows.length:,} elements do not come down to the candidates of one search",
+        f"the {rows.wish.k} {end} of {rows.length} elements do not come down to the candidates of one search",
         got=rows.wish.k,
-        allowed=f"1 to {low:,} of {rows.length:,} elements of {rows.dtype}",
+        allowed=f"1 to {low} of {rows.length} elements of {rows.dtype}",
         place=Place(node=builder.node),
         cures=[Cure(f"take at most {low} values of the row", {"k": low}), "keep the node on the host"],
     )

@@ -220,9 +220,9 @@ def lower_gather(builder: Builder, op: Gather) -> str:
     if room < 1 or length > GREATEST_NUM:
         most = min((builder.capacity - 64 - size - wide) // size, GREATEST_NUM)
         raise RULE_TABLE.error(
-            f"rows of {length:,} elements do not fit",
+            f"rows of {length} elements do not fit",
             got=length,
-            allowed=f"1 to {most:,} elements of {op.dtype}",
+            allowed=f"1 to {most} elements of {op.dtype}",
             place=Place(node=builder.node),
             cures=["split the table along the axis", "keep the node on the host"],
         )

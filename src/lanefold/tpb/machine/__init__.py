@@ -73,9 +73,9 @@ class Machine:
             self._written = {id(memory): np.zeros(memory.shape, np.bool_) for memory in (self.sbuf, self.psum)}
 
     def __repr__(self) -> str:
-        seen = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in self.counters.items() if count)
+        seen = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in self.counters.items() if count)
         geometry = isa.GEOMETRY[self.generation]
-        memories = f"SBUF {geometry.partitions} × {geometry.sbuf_bytes:,} bytes, numerics {self.options.numerics}"
+        memories = f"SBUF {geometry.partitions} × {geometry.sbuf_bytes} bytes, numerics {self.options.numerics}"
         return f"<Machine {self.generation}, {memories}; counted: {seen or 'nothing unusual'}>"
 
     def run(self, program: Stream | Mapping[str, Stream], trace: tracing.Trace | None = None) -> None:
@@ -267,7 +267,7 @@ class Machine:
                 raise _UNWRITTEN.error(
                     f"{task.row.mnemonic} reads {missing} element{'s' * (missing != 1)} of {role.field} that nothing "
                     "has written",
-                    got=f"{missing:,} of {shadow.size:,} elements",
+                    got=f"{missing} of {shadow.size} elements",
                     allowed="elements that were written before",
                     cures=["call mark_written for data put in by hand", "run with track_uninitialised=False"],
                     place=task.place,

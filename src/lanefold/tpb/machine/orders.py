@@ -49,7 +49,7 @@ def expression(fold: str, count: int, options: Options | None = None) -> str:
         )
     if not 1 <= count <= _LIMIT:
         raise _FOLD.error(
-            f"a fold over {count:,} elements is not written out",
+            f"a fold over {count} elements is not written out",
             got=count,
             allowed=f"1 to {_LIMIT}",
             cures=[Cure("write out 8 elements", {"count": 8})],
