@@ -160,6 +160,17 @@ def _announce(builder: Any, data: Any, position: Any) -> None:
     builder.call(function, [place, *(ir.Constant(_INT32, number) for number in (0, 3, 1))])
 
 
+@intrinsic
+def announce(typing: Any, values: Any, position: Any) -> Any:
+    """Ask for the cache line of an element early; a position outside the array does no harm."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _announce(builder, data_of(context, builder, signature.args[0], args[0]), args[1])
+        return context.get_dummy_value()
+
+    return types.void(values, position), generate
+
+
 def _save(builder: Any, vector: Any, data: Any, position: Any) -> None:
     place = builder.gep(data, [position])
     builder.store(vector, builder.bitcast(place, _VECTOR.as_pointer())).align = 1

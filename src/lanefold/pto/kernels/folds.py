@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanefold.numerics.kernels.jit import compiled, inner
+from lanefold.numerics.kernels.vector import LANES, add_block, announce
 from lanefold.pto.kernels.half import bits_to_float, float_to_bits, widen
 
 Array = npt.NDArray[Any]
@@ -69,38 +70,21 @@ def _sum_eight(src: Array, p: int, kept: int, length: int, out: Array) -> None:
 
 
 @inner
-def _sum_sixteen(src: Array, p: int, kept: int, length: int, out: Array) -> None:
-    r0, r1 = src[p : p + length], src[p + kept : p + kept + length]
-    r2, r3 = src[p + 2 * kept : p + 2 * kept + length], src[p + 3 * kept : p + 3 * kept + length]
-    r4, r5 = src[p + 4 * kept : p + 4 * kept + length], src[p + 5 * kept : p + 5 * kept + length]
-    r6, r7 = src[p + 6 * kept : p + 6 * kept + length], src[p + 7 * kept : p + 7 * kept + length]
-    r8, r9 = src[p + 8 * kept : p + 8 * kept + length], src[p + 9 * kept : p + 9 * kept + length]
-    r10, r11 = src[p + 10 * kept : p + 10 * kept + length], src[p + 11 * kept : p + 11 * kept + length]
-    r12, r13 = src[p + 12 * kept : p + 12 * kept + length], src[p + 13 * kept : p + 13 * kept + length]
-    r14, r15 = src[p + 14 * kept : p + 14 * kept + length], src[p + 15 * kept : p + 15 * kept + length]
-    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = np.float32(0.0)
-    b0 = b1 = b2 = b3 = b4 = b5 = b6 = b7 = np.float32(0.0)
-    for j in range(length):
-        a0 += r0[j]
-        a1 += r1[j]
-        a2 += r2[j]
-        a3 += r3[j]
-        a4 += r4[j]
-        a5 += r5[j]
-        a6 += r6[j]
-        a7 += r7[j]
-        b0 += r8[j]
-        b1 += r9[j]
-        b2 += r10[j]
-        b3 += r11[j]
-        b4 += r12[j]
-        b5 += r13[j]
-        b6 += r14[j]
-        b7 += r15[j]
-    out[0], out[1], out[2], out[3] = a0, a1, a2, a3
-    out[4], out[5], out[6], out[7] = a4, a5, a6, a7
-    out[8], out[9], out[10], out[11] = b0, b1, b2, b3
-    out[12], out[13], out[14], out[15] = b4, b5, b6, b7
+def _sum_sixteen(src: Array, p: int, kept: int, length: int, at: Index, acc: Array, out: Array) -> None:
+    whole = length - length % LANES
+    for i in range(LANES):
+        at[i] = p + i * kept
+        acc[i] = np.float32(0.0)
+    for done in range(0, whole, LANES):
+        # Lines are short, so that the processor does not foresee where the next ones begin.
+        for i in range(LANES):
+            announce(src, at[i] + done + LANES * kept)
+        add_block(src, at, done, acc)
+    for i in range(LANES):
+        total = acc[i]
+        for j in range(at[i] + whole, at[i] + length):
+            total += src[j]
+        out[i] = total
 
 
 @inner
@@ -127,10 +111,11 @@ def _multiply_eight(src: Array, p: int, kept: int, length: int, out: Array) -> N
 def fold_f32_along(src: Array, starts: Index, kept: int, count: int, length: int, op: int, out: Array) -> None:
     """Serial f32 sums (from +0) or products (from 1) of contiguous lines."""
     whole = count - count % 8
-    wide = count - count % 16 if op == SUM else 0
+    wide = count - count % LANES if op == SUM else 0
+    at, sums = np.empty(LANES, np.int64), np.empty(LANES, np.float32)
     for t in range(starts.size):
-        for line in range(0, wide, 16):
-            _sum_sixteen(src, starts[t] + line * kept, kept, length, out[t, line : line + 16])
+        for line in range(0, wide, LANES):
+            _sum_sixteen(src, starts[t] + line * kept, kept, length, at, sums, out[t, line : line + LANES])
         for line in range(wide, whole, 8):
             if op == SUM:
                 _sum_eight(src, starts[t] + line * kept, kept, length, out[t, line : line + 8])
