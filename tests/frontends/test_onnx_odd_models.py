@@ -76,7 +76,7 @@ def test_a_sparse_constant_of_too_many_elements_is_refused() -> None:
     tensor = indexed(0, 2, 4)
     tensor.dims[:] = [1 << 20, 1 << 20]
     model = made([helper.make_node("ReduceMax", ["w"], ["y"])], [float32("y", 1, 1)], sparse_initializer=[tensor])
-    with pytest.raises(LanefoldError, match="the sparse constant w has 1,099,511,627,776 elements") as caught:
+    with pytest.raises(LanefoldError, match="the sparse constant w has 1099511627776 elements") as caught:
         lf.compile(model)
     assert caught.value.usage
 
