@@ -171,6 +171,16 @@ def operations(name: str, opcodes: str = "reference") -> list[dict[str, Any]]:
     ]
 
 
+def rows_of_a_search(dtype: str) -> int:
+    """Elements of one search over an axis whose elements lie apart, that every target can make.
+
+    Source: PTO headers: A2/A3 data movement, and column arg, which numbers rows in the source type.
+    """
+    from lanefold.pto.isa import INDEX_EXACT_HALF, MOVED_BY_ALL
+
+    return INDEX_EXACT_HALF if dtype == "float16" else MOVED_BY_ALL
+
+
 def confidences(name: str) -> dict[str, str]:
     """What the words of confidence in the tables of a target mean, best first."""
     if TARGETS[name.lower()].instruction_set == "PTO":

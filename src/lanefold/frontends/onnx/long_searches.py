@@ -13,16 +13,13 @@ from onnx import helper, numpy_helper
 from lanefold.frontends.onnx.pieces import HostPiece, LegPiece, Parts, Piece, Reference, tensor_type
 from lanefold.frontends.onnx.reduces import leg_fold
 from lanefold.ops import ArgReduce, Reduce, TopK
+from lanefold.targets import rows_of_a_search
 
 _FIRST_SET = 11
 """Operator set from which the host gathers single elements and repeats the edge in pads."""
 _REFERENCE_SET = 13
 _ROW = 32_768
 """Elements of the longest part where they lie side by side."""
-_COLUMN = 4_095
-"""Elements of the longest part where they lie apart: the rows that every target moves at once."""
-_HALF_COLUMN = 2_048
-"""The same for float16, whose row numbers are all exact up to there."""
 _MORE = 16
 """How many times as many parts are better than an axis filled up, which is a copy of the tensor."""
 
@@ -81,7 +78,8 @@ def _search(piece: LegPiece) -> tuple[ArgReduce | None, tuple[LegPiece, ...]]:
 def _longest(op: ArgReduce) -> int:
     if prod(op.input_shape[op.axis + 1 :]) == 1:
         return _ROW
-    return _HALF_COLUMN if op.dtype == "float16" else _COLUMN
+    # Elements that lie apart are the rows of a tile.
+    return rows_of_a_search(op.dtype)
 
 
 def _even(extent: int, longest: int) -> int:

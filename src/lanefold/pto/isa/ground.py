@@ -98,6 +98,9 @@ TARGETS: dict[str, Target] = {
     )
 }
 
+MOVED_BY_ALL = min(bound for row in TARGETS.values() for bound in (row.load_rows, row.store_cols) if bound)
+"""Rows or columns that one load or store moves on every target."""
+
 _CALLS = "PTO headers: common instruction declarations"
 
 FORMS: dict[str, Form] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lanefold.pto.isa import BLOCK_BYTES, OPERATIONS, REPEAT_LIMIT, TARGETS
+from lanefold.pto.isa import BLOCK_BYTES, MOVED_BY_ALL, OPERATIONS, REPEAT_LIMIT, TARGETS
 from lanefold.pto.lower.plan import Builder, Stage
 from lanefold.pto.lower.views import View, even, joined, split_rows
 from lanefold.pto.names import element
@@ -12,8 +12,8 @@ from lanefold.pto.tiles import TileType
 
 OPERATORS = {"add": "SUM", "average": "SUM", "max": "MAX", "min": "MIN", "mult": "PROD"}
 """Ending of the reduction that computes an operator."""
-MOST = 4095
-"""Rows or columns of the largest tile: what one load or store of A2/A3 moves."""
+MOST = MOVED_BY_ALL
+"""Rows or columns of the largest tile: what one load or store moves on every target."""
 LONG = 1024
 """Elements that are folded at once; more are folded in parts, which also keeps sums one by one from drifting."""
 _KEPT_FREE = 8 * 1024

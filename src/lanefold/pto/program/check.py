@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 from lanefold.diagnostics import Cure, Diagnostic, LanefoldError, Place, Rule, errors
 from lanefold.pto import names
-from lanefold.pto.isa import Target
+from lanefold.pto.isa import TARGETS, Target
 from lanefold.pto.program.changes import Conversion
 from lanefold.pto.program.model import (
     Compute,
@@ -52,9 +52,11 @@ DYNAMIC = Rule(
     "A dynamic valid extent is given where the tile is made, a static one is not.",
     "PTO AS: alloc_tile",
 )
+_A2A3 = TARGETS["a2a3"]
 LIMIT = Rule(
     "PTO-PROGRAM-LIMIT",
-    "A2/A3 load tiles of 1 to 4095 rows, and store tiles of 1 to 4095 columns and at most 8192 rows.",
+    f"A2/A3 load tiles of 1 to {_A2A3.load_rows} rows, and store tiles of 1 to {_A2A3.store_cols} columns and at most "
+    f"{_A2A3.store_rows} rows.",
     "PTO headers: A2/A3 TLOAD, TSTORE",
 )
 OVERLAP = Rule(

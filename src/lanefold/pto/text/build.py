@@ -8,8 +8,7 @@ from math import prod
 
 from lanefold.diagnostics import Cure, LanefoldError, Rule
 from lanefold.pto import names
-from lanefold.pto.calls import BINARY_FLAG, OPERANDS
-from lanefold.pto.isa import Form, Operation
+from lanefold.pto.isa import Operation
 from lanefold.pto.program.model import (
     Attribute,
     Compute,
@@ -21,6 +20,7 @@ from lanefold.pto.program.model import (
     TileSlot,
     Value,
 )
+from lanefold.pto.text.forms import flat_form, form_of, run_flag
 from lanefold.pto.text.lines import Register, Scalar, Statement
 from lanefold.pto.text.types import MemoryType, parse
 from lanefold.pto.tiles import TileType
@@ -380,60 +380,6 @@ def _store(reader: Reader, at: Statement) -> None:
     reader.instructions.append(Store(tile.name, part.array, part.row, part.col, at.line))
 
 
-def _flag(op: Operation, at: Statement) -> bool | None:
-    given = at.keywords.get("isBinary")
-    if given is None:
-        return None
-    given = given.lower() if isinstance(given, str) else given
-    if op.name != "TCOLSUM" or given not in ("true", "false", 0, 1):
-        raise BINARY_FLAG.error(
-            f"isBinary = {given} does not go with {at.name}",
-            got=str(given),
-            allowed="true or false, with tcolsum",
-            cures=["write {isBinary = false} with tcolsum", "leave it out"],
-            place=at.at,
-        )
-    return given in ("true", 1)
-
-
-def _form(op: Operation, outputs: int, inputs: int, flag: bool | None, at: Statement) -> Form:
-    """The form with so many outputs and inputs, scratch among the inputs or left out."""
-    forms = [form for form in op.forms if form.outputs == outputs and (flag is None or form.name == "C2")]
-    for form in forms:
-        sources = len(form.operands) - form.outputs - form.scratch
-        least = sources + (form.name == "E3") + (form.name == "C2" and flag is None)
-        if least <= inputs <= sources + form.scratch:
-            if form.name == "C2" and flag is None:
-                break
-            return form
-    if op.name == "TCOLSUM" and inputs == 2 and flag is None:
-        raise BINARY_FLAG.error(
-            "tcolsum with a scratch tile needs isBinary",
-            got="no isBinary",
-            allowed="{isBinary = true} or {isBinary = false}",
-            cures=["add {isBinary = false}: rows are added one by one"],
-            place=at.at,
-        )
-    allowed = " or ".join(f"{op.mnemonic}({', '.join(form.operands)})" for form in op.forms)
-    results, operands = f"{outputs} result{'s' * (outputs != 1)}", f"{inputs} operand{'s' * (inputs != 1)}"
-    raise OPERANDS.error(
-        f"{at.name} has no form with {results} and {operands}",
-        got=f"{results}, {operands}",
-        allowed=allowed,
-        cures=[Cure(f"write it as {allowed}")],
-        place=at.at,
-    )
-
-
-def _flat_form(op: Operation, total: int, flag: bool | None, at: Statement) -> Form:
-    """The form of a line that lists destinations and sources in one row; with scratch where that fits."""
-    for least in (0, 1):
-        for form in op.forms:
-            if len(form.operands) - least * form.scratch == total and (form.name == "C2") == (flag is not None):
-                return form
-    return _form(op, op.forms[-1].outputs, total - op.forms[-1].outputs, flag, at)
-
-
 def _texts(types: list[str], count: int) -> list[str | None]:
     return [*types[:count], *[None] * (count - len(types[:count]))]
 
@@ -445,9 +391,9 @@ def _attributes(at: Statement) -> tuple[tuple[str, Attribute], ...]:
 
 
 def _compute(reader: Reader, op: Operation, at: Statement) -> None:
-    flag = _flag(op, at)
+    flag = run_flag(op, at)
     if at.outputs is None and not at.results:
-        form = _flat_form(op, len(at.registers), flag, at)
+        form = flat_form(op, len(at.registers), flag, at)
         registers = [register.name for register in at.registers]
         texts = _texts(at.types * len(registers) if len(at.types) == 1 else at.types, len(registers))
         texts = [
@@ -457,7 +403,7 @@ def _compute(reader: Reader, op: Operation, at: Statement) -> None:
     else:
         outputs = at.results or [register.name for register in at.outputs or []]
         inputs = [register.name for register in at.registers]
-        form = _form(op, len(outputs), len(inputs), flag, at)
+        form = form_of(op, len(outputs), len(inputs), flag, at)
         registers = [*outputs, *inputs]
         texts = [*_texts(at.result_types or [], len(outputs)), *_texts(at.types, len(inputs))]
     for name, text in zip(registers, texts, strict=True):

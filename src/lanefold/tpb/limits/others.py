@@ -12,7 +12,7 @@ from lanefold.tpb.patterns import FIELD_RANGES, Access, Pair, fits_fields, neare
 
 _SEARCH_COUNT = Rule(
     "TPB-SEARCH-COUNT",
-    "A search reads 8 to 16384 elements per partition.",
+    f"A search reads {isa.SEARCH_COUNT[0]} to {isa.SEARCH_COUNT[1]} elements per partition.",
     "Pool Engine, MAX8 and FIND_INDEX8",
     predicate="d2_bn_ge8_src_element_cnt",
 )

@@ -36,6 +36,8 @@ FLOATS = ("float32", "float16", "bfloat16")
 SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
 PREFERENCES = ("cost", "free-axis", "cross-lane")
 
+_CHUNK = 16384
+"""Elements per partition that are inverted at once; any number that leaves room for their results would do."""
 _DIVIDED = "fold its maxima and sums on the leg and compute its exponentials on the host"
 
 _Way = Callable[[Builder, Any], str]
@@ -174,7 +176,7 @@ def _reciprocal(builder: Builder, op: Reciprocal) -> str:
     if rest:
         lanes.append((partitions * chunk, Kept(0, 0, 1), rest))
     for start, lane, length in lanes:
-        for first, size in pieces(length, 16384):
+        for first, size in pieces(length, _CHUNK):
             builder.restart()
             rows = builder.region("values", size, op.dtype, lane.num)
             inverse = builder.region("inverses", size, op.dtype, lane.num)

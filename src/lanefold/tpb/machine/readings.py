@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lanefold.tpb import isa
+
 
 class Reading(NamedTuple):
     """One point on which public documents differ or say nothing.
@@ -22,12 +24,23 @@ class Reading(NamedTuple):
 
 _DEVICE = "numerics=device"
 
+
+def _opcodes(reading: isa.Reading) -> str:
+    """Opcodes of the two reduction structs in an opcode reading."""
+    words = []
+    for name, part in (("free-axis", "tensor_reduce_"), ("cross-lane", "cross_lane_reduce_")):
+        kinds = [kind for kind in isa.BUNDLES if kind.name.endswith((f"{part}arith", f"{part}bitvec"))]
+        *found, last = sorted(code for code in (kind.opcode(reading) for kind in kinds) if code is not None)
+        words.append(f"{name} {', '.join(map(str, found))} and {last}")
+    return ", ".join(words)
+
+
 READINGS: tuple[Reading, ...] = (
     Reading(
         "0.1",
         "opcodes of the two reduction structs",
-        "free-axis 124 and 125, cross-lane 66, 82, 131 and 132",
-        "free-axis 66, 82, 131 and 132, cross-lane 124 and 125",
+        _opcodes("reference"),
+        _opcodes("headers"),
         "opcodes=headers",
     ),
     Reading("0.2", "which axes go across partitions", "XYZWC and C", instead_of="every axis beyond XY"),
@@ -48,7 +61,7 @@ READINGS: tuple[Reading, ...] = (
     Reading(
         "0.10",
         "bytes of abs_max, abs_min and mod_int",
-        "known where the generation's headers have them: 0xC8 from v3, 0x20 and 0x21 from v4",
+        "known where the generation's headers have them",
         instead_of="known everywhere",
     ),
     Reading("0.11", "float32 to integers", "nearest-even, then clamped", instead_of="truncated"),

@@ -51,7 +51,7 @@ _KEYS = Rule(
 )
 _REPLACED = Rule(
     "TPB-REPLACE-COUNT",
-    "MatchReplace8 reads at most 16384 elements per partition and writes as many as it reads.",
+    f"MatchReplace8 reads at most {isa.SEARCH_COUNT[1]} elements per partition and writes as many as it reads.",
     "ISA headers: S4D4_MR",
 )
 _IOTA = Rule(
